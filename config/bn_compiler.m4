@@ -1,0 +1,28 @@
+# BN_COMPILER_FLAGS: warnings and language level, kept out of CFLAGS so that
+# configure's own tests are not affected by them.
+AC_DEFUN([BN_COMPILER_FLAGS], [
+  AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror],
+    [treat warnings as errors @<:@no@:>@])], [], [enable_werror=no])
+  ARFLAGS=cr
+  AC_SUBST([ARFLAGS])
+  BN_CFLAGS="-std=gnu17 -Wall -Wextra -Wshadow -Wstrict-prototypes dnl
+-Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings"
+  AS_IF([test "x$enable_werror" = xyes], [BN_CFLAGS="$BN_CFLAGS -Werror"])
+  AC_SUBST([BN_CFLAGS])
+])
+
+# BN_SANITIZERS: --enable-sanitizers builds everything with ASan and UBSan.
+AC_DEFUN([BN_SANITIZERS], [
+  AC_ARG_ENABLE([sanitizers], [AS_HELP_STRING([--enable-sanitizers],
+    [build with AddressSanitizer and UBSan @<:@no@:>@])], [],
+    [enable_sanitizers=no])
+  bn_sanitizers=no
+  AS_IF([test "x$enable_sanitizers" = xyes], [
+    bn_sanitizers="address,undefined"
+    BN_SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined dnl
+-fno-omit-frame-pointer"
+    AC_DEFINE([BN_SANITIZED], [1], [Define if built with ASan and UBSan])
+  ])
+  AC_SUBST([BN_SAN])
+  AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizers" = xyes])
+])

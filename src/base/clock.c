@@ -1,0 +1,22 @@
+#include "config.h"
+#include "base/clock.h"
+
+#include <time.h>
+
+static double seconds(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bn_now(void)
+{
+    return seconds(CLOCK_MONOTONIC);
+}
+
+double bn_wall_time(void)
+{
+    return seconds(CLOCK_REALTIME);
+}

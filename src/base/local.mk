@@ -1,0 +1,26 @@
+# src/base: what everything stands on
+noinst_LIBRARIES += src/base/libbase.a
+src_base_libbase_a_SOURCES = \
+	src/base/arena.c src/base/arena.h \
+	src/base/clock.c src/base/clock.h \
+	src/base/dtype.c src/base/dtype.h \
+	src/base/err.c src/base/err.h \
+	src/base/file.c src/base/file.h \
+	src/base/hash.c src/base/hash.h \
+	src/base/json.c src/base/json.h \
+	src/base/log.c src/base/log.h \
+	src/base/mem.c src/base/mem.h \
+	src/base/progress.c src/base/progress.h \
+	src/base/rng.c src/base/rng.h \
+	src/base/signal.c src/base/signal.h \
+	src/base/str.c src/base/str.h \
+	src/base/thread.c src/base/thread.h
+BASE_LIBS = src/base/libbase.a $(JANSSON_LIBS) $(XXHASH_LIBS) -lpthread -lm
+
+if HAVE_CMOCKA
+BASE_TESTS = src/base/test/base.t
+check_PROGRAMS += $(BASE_TESTS)
+TESTS += $(BASE_TESTS)
+src_base_test_base_t_SOURCES = src/base/test/base.c src/base/tap.h
+src_base_test_base_t_LDADD = $(BASE_LIBS) $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,23 @@
+/* One progress bar on standard error: redrawn in place on a terminal, a
+ * plain line every 'interval' seconds otherwise. Log lines (log.h) and the
+ * bar never overwrite each other. One bar at a time; thread safe.
+ */
+#ifndef BN_BASE_PROGRESS_H
+#define BN_BASE_PROGRESS_H
+
+#include <stdint.h>
+
+/* 'total' 0: unknown. 'label' is copied. interval: seconds between plain
+ * lines, 30 by custom; 0 prints a line at every update. */
+void bn_progress_begin(const char *label, uint64_t total, double interval);
+/* 'done' of the total, and what else to say ("loss 2.31, 812 tok/s"). The
+ * bar adds percentage and the time left. Cheap to call often. */
+void bn_progress_update(uint64_t done, const char *detail);
+/* Leave the last state on the screen and end the bar. */
+void bn_progress_end(void);
+/* Wipe the bar from the terminal until the next update. */
+void bn_progress_hide(void);
+/* "4:05", "2:03:09"; 'out' has 32 bytes. Returns 'out'. */
+char *bn_progress_time(char *out, double seconds);
+
+#endif

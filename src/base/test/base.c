@@ -1,0 +1,235 @@
+#include "config.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "base/tap.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void err_keeps_errno_and_marks_loss(void **state)
+{
+    struct bn_err err = {0};
+    char big[1000];
+
+    (void)state;
+    errno = ENOENT;
+    assert_int_equal(bn_fail(&err, BN_ERR_DATA, "cannot open '%s'", "a\nb"),
+                     -1);
+    assert_int_equal(errno, ENOENT);
+    assert_string_equal(err.text, "cannot open 'a?b'");
+    memset(big, 'a', sizeof(big));
+    big[sizeof(err.text) - 1] = '\0'; /* fits exactly */
+    bn_fail(&err, BN_ERR_BUG, "%s", big);
+    assert_int_equal(err.text[sizeof(err.text) - 2], 'a');
+    big[sizeof(err.text) - 1] = 'a';
+    big[sizeof(err.text)] = '\0'; /* one byte too long */
+    bn_fail(&err, BN_ERR_BUG, "%s", big);
+    assert_int_equal(err.text[sizeof(err.text) - 2], '+');
+    bn_fail(&err, BN_ERR_DATA, "inner");
+    bn_err_prefix(&err, "file %d", 3);
+    assert_string_equal(err.text, "file 3: inner");
+    assert_int_equal(bn_fail(NULL, BN_ERR_BUG, "nobody listens"), -1);
+}
+
+static void utf8_is_strict(void **state)
+{
+    static const char *const bad[] = {
+        "\xc0\x80",         /* overlong NUL */
+        "\xe0\x80\xaf",     /* overlong */
+        "\xed\xa0\x80",     /* surrogate */
+        "\xf4\x90\x80\x80", /* above U+10FFFF */
+        "\xff",
+        "\x80",
+        "\xe2\x82", /* cut */
+    };
+    char buf[4];
+    uint32_t cp;
+
+    (void)state;
+    for (size_t i = 0; i < BN_COUNT(bad); i++)
+        assert_int_equal(bn_utf8_get(bad[i], strlen(bad[i]), &cp), 0);
+    for (uint32_t c = 0; c <= 0x10ffff; c += c < 0x3000 ? 1 : 97) {
+        if (c >= 0xd800 && c < 0xe000)
+            continue;
+        int n = bn_utf8_put(buf, c);
+        assert_int_equal(bn_utf8_get(buf, (size_t)n, &cp), n);
+        assert_int_equal(cp, c);
+    }
+    assert_int_equal(bn_utf8_check("abcdefghijk\xff", 12), 11);
+    assert_int_equal(bn_utf8_check("abcdefgh\xea\xb0\x80", 11), 11);
+}
+
+static void strings(void **state)
+{
+    static const char *const keys[] = {"learning_rate", "beta", "max_length"};
+    struct bn_str b = {0};
+    char out[32];
+
+    (void)state;
+    bn_str_addf(&b, "%d-%s", 7, "x");
+    bn_str_add_json(&b, "a\"\n\x01\xff", 5);
+    assert_string_equal(b.s, "7-x\"a\\\"\\n\\u0001\xef\xbf\xbd\"");
+    bn_str_release(&b);
+    assert_string_equal(bn_str_nearest("learnign_rate", keys, 3), keys[0]);
+    assert_null(bn_str_nearest("weight_decay", keys, 3));
+    assert_string_equal(bn_str_bytes(out, 1536), "1.50 KiB");
+}
+
+static void files(void **state)
+{
+    char dir[] = "/tmp/bn-base-XXXXXX";
+    struct bn_err err = {0};
+    struct bn_map m;
+    char *sub, *path, *text;
+    size_t len;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    sub = bn_path_join(dir, "a/b");
+    assert_int_equal(bn_mkdirs(sub, &err), 0);
+    assert_int_equal(bn_mkdirs(sub, &err), 0);
+    path = bn_path_join(sub, "f");
+    assert_int_equal(bn_file_write(path, "hello", 5, &err), 0);
+    assert_int_equal(bn_map_open(&m, path, &err), 0);
+    assert_int_equal(m.len, 5);
+    bn_map_close(&m);
+    text = bn_file_read(path, 10, &len, &err);
+    assert_string_equal(text, "hello");
+    free(text);
+    assert_null(bn_file_read(path, 4, &len, &err));
+    assert_int_equal(bn_map_open(&m, sub, &err), -1);
+    assert_non_null(strstr(err.text, "not a regular file"));
+    /* A write that cannot happen leaves the old file and no temporary. */
+    char *under = bn_path_join(path, "g");
+    assert_int_equal(bn_file_write(under, "x", 1, &err), -1);
+    free(under);
+    assert_int_equal(bn_remove_tree(dir, &err), 0);
+    assert_false(bn_exists(dir));
+    assert_int_equal(bn_remove_tree(dir, &err), 0);
+    free(path);
+    free(sub);
+}
+
+static void json_errors_have_a_place(void **state)
+{
+    struct bn_err err = {0};
+    int64_t i = 5;
+    json_t *o;
+
+    (void)state;
+    assert_null(bn_json_parse("{\"a\":1,\n\"a\":2}", 15, "x.json", &err));
+    assert_non_null(strstr(err.text, "x.json:2:"));
+    o = bn_json_parse("{\"a\":4.0,\"b\":\"s\",\"c\":null}", 26, "x", &err);
+    assert_non_null(o);
+    assert_int_equal(bn_json_int(o, "x", "a", &i, &err), 1);
+    assert_int_equal(i, 4);
+    assert_int_equal(bn_json_int(o, "x", "c", &i, &err), 0);
+    assert_int_equal(bn_json_int(o, "x", "b", &i, &err), -1);
+    assert_string_equal(err.text, "x: 'b' must be an integer");
+    json_decref(o);
+}
+
+static void rng_is_a_function_and_a_permutation(void **state)
+{
+    double sum = 0, sq = 0;
+
+    (void)state;
+    for (uint64_t n = 1; n < 300; n += n < 10 ? 1 : 37) {
+        char *seen = bn_calloc(n, 1);
+
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t j = bn_rng_permute(7, n, n, i);
+
+            assert_true(j < n);
+            assert_int_equal(seen[j], 0);
+            seen[j] = 1;
+        }
+        free(seen);
+    }
+    for (uint64_t i = 0; i < 100000; i++) {
+        double x = bn_rng_normal(1, 2, i);
+
+        sum += x;
+        sq += x * x;
+    }
+    assert_true(fabs(sum / 1e5) < 0.015);
+    assert_true(fabs(sq / 1e5 - 1) < 0.02);
+    assert_true(bn_rng_u64(1, 2, 3) == bn_rng_u64(1, 2, 3));
+    assert_true(bn_rng_u64(1, 2, 3) != bn_rng_u64(2, 2, 3));
+}
+
+static void arena_counts_a_plan(void **state)
+{
+    struct bn_arena plan, a;
+    struct bn_err err = {0};
+
+    (void)state;
+    bn_arena_plan(&plan, "plan");
+    bn_arena_get(&plan, 100);
+    bn_arena_get(&plan, 1);
+    assert_int_equal(plan.used, 192);
+    assert_int_equal(bn_arena_init(&a, "real", plan.used, &err), 0);
+    assert_int_equal(bn_arena_resident(&a), 0);
+    char *p = bn_arena_get(&a, 100);
+    assert_int_equal((uintptr_t)p % BN_ARENA_ALIGN, 0);
+    bn_arena_touch(&a);
+    assert_true(bn_arena_resident(&a) == a.size);
+    bn_arena_release(&a);
+}
+
+static void add_index(void *arg, int i)
+{
+    __atomic_fetch_add((int *)arg, i, __ATOMIC_RELAXED);
+}
+
+static void threads_all_run(void **state)
+{
+    int sum = 0;
+
+    (void)state;
+    bn_parallel(5, add_index, &sum);
+    assert_int_equal(sum, 10);
+    assert_true(bn_cpu_count() >= 1);
+    assert_true(bn_memory_limit() > 0);
+}
+
+static void hashes(void **state)
+{
+    char a[BN_HASH_HEX], b[BN_HASH_HEX];
+    struct bn_hasher *h = bn_hasher_begin();
+
+    (void)state;
+    bn_hasher_add(h, "ab", 2);
+    bn_hasher_add(h, "c", 1);
+    bn_hash_hex(bn_hasher_end(h), a);
+    bn_hash_hex(bn_hash_bytes("abc", 3), b);
+    assert_string_equal(a, b);
+    assert_string_equal(b, "06b05ab6733a618578af5f94892f3950");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(err_keeps_errno_and_marks_loss),
+        cmocka_unit_test(utf8_is_strict),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(files),
+        cmocka_unit_test(json_errors_have_a_place),
+        cmocka_unit_test(rng_is_a_function_and_a_permutation),
+        cmocka_unit_test(arena_counts_a_plan),
+        cmocka_unit_test(threads_all_run),
+        cmocka_unit_test(hashes),
+    };
+
+    return BN_TAP_RUN(tests);
+}
