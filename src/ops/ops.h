@@ -1,0 +1,240 @@
+/* The op table: everything a model does to numbers, on one device.
+ *
+ * The CPU back end fills every slot; another back end then overwrites slots.
+ * Model code calls d->op.NAME(d, ...). A call enqueues on the device's one
+ * compute stream and does not wait (the CPU runs it at once). Slots return
+ * nothing: the first failure is kept in d->err, later calls then do nothing,
+ * and bn_dev_check reports it at the end of a step.
+ *
+ * Conventions of every slot
+ *   t           compute type of activations and weights: BN_F32 or BN_BF16
+ *   pointers    memory of the device's domain unless named host_
+ *   matrices    row-major; ld is the distance of rows in elements, and where
+ *               no ld is given rows are contiguous
+ *   gradients   of parameters are float and are added to (+=); gradients of
+ *               activations have type t and are overwritten (=) unless 'acc'
+ *   sizes       n rows (tokens) >= 0; n == 0 does nothing
+ *   order       sums have a fixed order: same inputs, same thread count, same
+ *               bits
+ *   aliasing    none, unless said
+ */
+#ifndef BN_OPS_OPS_H
+#define BN_OPS_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/err.h"
+#include "kernels/segment.h"
+
+struct bn_dev;
+
+/* A weight matrix [rows, cols] = [out, in] of type t, and what a back end
+ * keeps with it (a packed copy, say). Views: the data is owned elsewhere. */
+struct bn_mat {
+    const void *data;
+    int rows, cols;
+    void *pack; /* back end's, made by mat_changed; NULL at first */
+};
+
+/* One attention call over segments. q rows hold 'heads' heads of hd, k and v
+ * rows 'kv_heads'; head h reads kv head h / (heads / kv_heads). */
+struct bn_attn {
+    const void *q, *k, *v;
+    void *o;    /* [nq, heads * hd]; rows in no segment are left alone */
+    float *lse; /* [heads, nq] log-sum-exp of scaled scores */
+    int ldq, ldk, ldv, ldo;
+    int nq, nkv; /* rows of q, and of k and v */
+    int heads, kv_heads, hd;
+    float scale;
+    int window; /* keys seen, the query's own included; 0: all */
+    const struct bn_attn_seg *host_seg; /* the same list in host memory ... */
+    const struct bn_attn_seg *seg;      /* ... and in the device's */
+    int nseg;
+    void *work; /* attn_work bytes of scratch; contents undefined */
+};
+
+/* Backward: o and lse as forward left them. dq rows in no segment are left
+ * alone; dk and dv are first zeroed over all nkv rows. */
+struct bn_attn_grad {
+    const void *d_o; /* [nq, ldo] */
+    void *dq, *dk, *dv; /* with ldq, ldk, ldv of the forward call */
+};
+
+/* Rows of logits and the targets scored on them. Target e of row r (row_ptr[r]
+ * <= e < row_ptr[r + 1]) is a column relative to this shard of the vocabulary;
+ * one outside [0, cols) belongs to another shard. */
+struct bn_head_rows {
+    int rows, cols;      /* of the logits shard */
+    int ld;              /* of logits, in elements of their type */
+    int vocab;           /* whole vocabulary, for label smoothing */
+    const int32_t *row_ptr; /* [rows + 1] */
+    const int32_t *target;  /* [row_ptr[rows]] */
+};
+
+struct bn_adamw {
+    float lr, beta1, beta2, eps, weight_decay;
+    float bias1, bias2; /* 1 - beta^t */
+};
+
+struct bn_ops {
+    /* --- memory ------------------------------------------------------- */
+    /* An arena of device memory (arena->base is a device address). */
+    int (*arena_init)(struct bn_dev *d, struct bn_arena *a, const char *name,
+                      size_t size, struct bn_err *err);
+    void (*arena_release)(struct bn_dev *d, struct bn_arena *a);
+    /* Copies between host and device convert between named formats; nothing
+     * converts by accident. from_host may return before the copy is done but
+     * not before 'host_src' may be reused; to_host waits for its data. */
+    void (*from_host)(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
+                      const void *host_src, enum bn_dtype src_type, size_t n);
+    void (*to_host)(struct bn_dev *d, void *host_dst, enum bn_dtype dst_type,
+                    const void *src, enum bn_dtype src_type, size_t n);
+    void (*zero)(struct bn_dev *d, void *p, size_t bytes);
+    /* dst = src with conversion; may alias if the types are equal. */
+    void (*cast)(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
+                 const void *src, enum bn_dtype src_type, size_t n);
+    void (*sync)(struct bn_dev *d);
+
+    /* --- matrix products ---------------------------------------------- */
+    /* Say that m->data changed (after load, after an optimizer step), so that
+     * packed copies are made anew. Called at most once a step a matrix. */
+    void (*mat_changed)(struct bn_dev *d, enum bn_dtype t, struct bn_mat *m);
+    void (*mat_release)(struct bn_dev *d, struct bn_mat *m);
+    /* y[n, rows] = x[n, cols] w^T (+ bias[rows]) (+ y if acc) */
+    void (*linear)(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
+                   const void *x, const struct bn_mat *w, const void *bias,
+                   int n, bool acc);
+    /* as linear, but y is float whatever t is: for logits */
+    void (*linear_f32)(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
+                       const void *x, const struct bn_mat *w, int n);
+    /* dx[n, cols] = dy[n, rows] w (+ dx if acc) */
+    void (*linear_dx)(struct bn_dev *d, enum bn_dtype t, void *dx,
+                      const void *dy, int lddy, const struct bn_mat *w, int n,
+                      bool acc);
+    /* dw[rows, cols] += dy[n, rows]^T x[n, cols], dw float */
+    void (*linear_dw)(struct bn_dev *d, enum bn_dtype t, float *dw,
+                      const void *dy, int lddy, const void *x, int rows,
+                      int cols, int n);
+    /* db[rows] += sum over n of dy[n, rows] */
+    void (*bias_grad)(struct bn_dev *d, enum bn_dtype t, float *db,
+                      const void *dy, int lddy, int rows, int n);
+
+    /* --- layers -------------------------------------------------------- */
+    /* y[i] = table[ids[i] - first] if 0 <= ids[i] - first < count, else 0 */
+    void (*embed)(struct bn_dev *d, enum bn_dtype t, void *y,
+                  const void *table, const int32_t *ids, int first, int count,
+                  int cols, int n);
+    /* dtable[ids[i] - first] += dy[i], in the order of i */
+    void (*embed_grad)(struct bn_dev *d, enum bn_dtype t, float *dtable,
+                       const void *dy, const int32_t *ids, int first,
+                       int count, int cols, int n);
+    /* xo = x + delta (delta NULL: xo is not written and x is used);
+     * y = xo * rstd * w, rstd[i] = 1 / sqrt(mean(xo[i]^2) + eps), sums in
+     * float or wider. xo may alias x or delta. */
+    void (*rmsnorm)(struct bn_dev *d, enum bn_dtype t, void *y, float *rstd,
+                    void *xo, const void *x, const void *delta, const void *w,
+                    float eps, int cols, int n);
+    /* dx = dres + (d rmsnorm / dx)^T dy (dres NULL: 0; may alias dx or dy);
+     * dw[cols] += . x is what was normalised (xo). */
+    void (*rmsnorm_grad)(struct bn_dev *d, enum bn_dtype t, void *dx,
+                         float *dw, const void *dy, const void *dres,
+                         const void *x, const void *w, const float *rstd,
+                         int cols, int n);
+    /* RMSNorm of each head of a row: x, y [n, heads, hd] with ldx, ldy; rstd
+     * [n, heads]; w [hd]. y may alias x only if the ld are equal. */
+    void (*headnorm)(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
+                     float *rstd, const void *x, int ldx, const void *w,
+                     float eps, int heads, int hd, int n);
+    /* dx may alias dy if the ld are equal. */
+    void (*headnorm_grad)(struct bn_dev *d, enum bn_dtype t, void *dx,
+                          int lddx, float *dw, const void *dy, int lddy,
+                          const void *x, int ldx, const void *w,
+                          const float *rstd, int heads, int hd, int n);
+    /* Rotate in place, half-split as in Hugging Face's Llama: with h = hd/2,
+     * (a, b) = (x[j], x[j + h]) -> (a c - b s, b c + a s), c = cosine[pos, j],
+     * s = sine[pos, j], tables [max_pos, h] float. inverse: s negated (this
+     * is the backward pass). */
+    void (*rope)(struct bn_dev *d, enum bn_dtype t, void *x, int ldx,
+                 const float *cosine, const float *sine, const int32_t *pos,
+                 int heads, int hd, int n, bool inverse);
+    size_t (*attn_work)(struct bn_dev *d, const struct bn_attn *a);
+    void (*attn)(struct bn_dev *d, enum bn_dtype t, const struct bn_attn *a);
+    void (*attn_grad)(struct bn_dev *d, enum bn_dtype t,
+                      const struct bn_attn *a, const struct bn_attn_grad *g);
+    /* y[n, f] = silu(gu[n, :f]) * gu[n, f:] */
+    void (*swiglu)(struct bn_dev *d, enum bn_dtype t, void *y, const void *gu,
+                   int f, int n);
+    /* dgu[n, 2f] from dy[n, f]; dgu may alias gu. y, if not NULL, receives
+     * the forward result again; it may alias dy. */
+    void (*swiglu_grad)(struct bn_dev *d, enum bn_dtype t, void *dgu, void *y,
+                        const void *dy, const void *gu, int f, int n);
+    /* y += x */
+    void (*add)(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
+                size_t n);
+    /* y[i] = x[rows[i]]; dx[rows[i]] = dy[i] (rows all different) */
+    void (*gather)(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
+                   const int32_t *rows, int cols, int n);
+    void (*scatter)(struct bn_dev *d, enum bn_dtype t, void *dx,
+                    const void *dy, const int32_t *rows, int cols, int n);
+
+    /* --- log-probability head ------------------------------------------ */
+    /* Of each row of float logits: max, sum of exp(x - max), sum of x (may be
+     * NULL); of each target its logit (0 where it is another shard's). */
+    void (*head_stats)(struct bn_dev *d, const struct bn_head_rows *h,
+                       const float *logits, float *max, float *sum,
+                       float *total, float *target_logit);
+    /* dlogits (type t, rows of ld_out elements, each row starting where the
+     * row of logits starts or in memory of its own) from logits, lse[rows]
+     * and dL/dlogp per target: with s the label smoothing,
+     *   dlogits[v] = sum_e g[e] ((1 - s) [v == target e] + s / vocab)
+     *                - exp(logits[v] - lse) sum_e g[e]
+     */
+    void (*head_grad)(struct bn_dev *d, enum bn_dtype t,
+                      const struct bn_head_rows *h, void *dlogits, int ld_out,
+                      const float *logits, const float *lse, const float *g,
+                      float smoothing);
+
+    /* --- optimizer ------------------------------------------------------ */
+    /* *out += sum of g^2 over n floats (double, fixed order) */
+    void (*sqnorm)(struct bn_dev *d, double *out, const float *g, size_t n);
+    /* *scale = min(1, max_norm / (sqrt(*sq) + 1e-6)) (max_norm <= 0: 1), NaN
+     * if *sq is not finite */
+    void (*clip_scale)(struct bn_dev *d, float *scale, const double *sq,
+                       float max_norm);
+    /* One AdamW step on n elements with gradient g * *scale:
+     *   p *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
+     *   p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps)
+     * and w = p in type t (w NULL or == master: not written). A *scale that
+     * is NaN leaves everything as it was. */
+    void (*adamw)(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
+                  void *w, float *master, float *m, float *v, const float *g,
+                  const float *scale, size_t n);
+};
+
+/* A device: its table, and its state. */
+struct bn_dev {
+    struct bn_ops op;
+    const char *name; /* "cpu", "cuda" */
+    int threads;      /* of the CPU back end */
+    bool failed;
+    struct bn_err err; /* the first failure */
+    void *state;       /* of the back end */
+    void (*destroy)(struct bn_dev *d);
+};
+
+/* A CPU device with 'threads' OpenMP threads (0: as many as this process may
+ * use). NULL on failure. */
+struct bn_dev *bn_dev_cpu(int threads, struct bn_err *err);
+void bn_dev_destroy(struct bn_dev *d);
+
+/* The first failure since creation, as an error: -1, or 0 if all is well. */
+int bn_dev_check(struct bn_dev *d, struct bn_err *err);
+/* For back ends: keep the first failure. */
+void bn_dev_fail(struct bn_dev *d, enum bn_err_code code, const char *fmt,
+                 ...) __attribute__((format(printf, 3, 4)));
+
+#endif
