@@ -1,0 +1,63 @@
+/* Collectives over a group of ranks. Three back ends: self (one rank), mpi
+ * (CPU), nccl (GPU). Every call is collective over the group, in the same
+ * order on all its ranks, and ends within the communicator's deadline: a rank
+ * that does not come is an error of class again that names it.
+ *
+ * Sums are in a fixed order of ranks, so a layout gives the same bits every
+ * time. Buffers lie in the domain of the back end's device.
+ */
+#ifndef BN_COMM_COMM_H
+#define BN_COMM_COMM_H
+
+#include <stddef.h>
+
+#include "base/dtype.h"
+#include "base/err.h"
+
+enum bn_comm_op { BN_SUM, BN_MAX, BN_MIN };
+
+struct bn_comm {
+    int rank, size; /* of this process in the group */
+    const struct bn_comm_ops *ops;
+    void *state;
+};
+
+struct bn_comm_ops {
+    const char *name; /* "self", "mpi", "nccl" */
+    /* buf[n] = op over ranks of buf[n]; F32, BF16 (added in float), F64, I64 */
+    int (*allreduce)(struct bn_comm *c, void *buf, enum bn_dtype type,
+                     size_t n, enum bn_comm_op op, struct bn_err *err);
+    /* The sum of in[size * n]: rank r keeps part r of n elements in out.
+     * out may be in + r * n. */
+    int (*reduce_scatter)(struct bn_comm *c, void *out, const void *in,
+                          enum bn_dtype type, size_t n, struct bn_err *err);
+    /* out[size * n] = every rank's in[n] in order; in may be out + r * n. */
+    int (*allgather)(struct bn_comm *c, void *out, const void *in,
+                     enum bn_dtype type, size_t n, struct bn_err *err);
+    int (*bcast)(struct bn_comm *c, void *buf, size_t bytes, int root,
+                 struct bn_err *err);
+    int (*send)(struct bn_comm *c, const void *buf, size_t bytes, int to,
+                struct bn_err *err);
+    int (*recv)(struct bn_comm *c, void *buf, size_t bytes, int from,
+                struct bn_err *err);
+    int (*barrier)(struct bn_comm *c, struct bn_err *err);
+    /* A communicator of the ranks that give the same color, in the order of
+     * key. */
+    struct bn_comm *(*split)(struct bn_comm *c, int color, int key,
+                             struct bn_err *err);
+    /* Tear the job down from a rank that cannot go on; may not return. */
+    void (*abort)(struct bn_comm *c, enum bn_err_code code);
+    void (*destroy)(struct bn_comm *c);
+};
+
+/* A group of this process alone; never fails. Several may exist. */
+struct bn_comm *bn_comm_self(void);
+void bn_comm_destroy(struct bn_comm *c); /* NULL is allowed */
+
+/* The agreement point: every rank brings 0 or the class of its failure, all
+ * get the largest. On success 0; if any rank failed, -1 with err (kept as it
+ * is on the rank that filled it) saying which rank did. */
+int bn_comm_agree(struct bn_comm *c, enum bn_err_code mine,
+                  struct bn_err *err);
+
+#endif

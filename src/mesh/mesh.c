@@ -1,0 +1,53 @@
+#include "config.h"
+#include "mesh/mesh.h"
+
+static int split(struct bn_mesh *m, struct bn_axis *a, int size, int index,
+                 int color, struct bn_err *err)
+{
+    a->size = size;
+    a->index = index;
+    a->comm = m->world->ops->split(m->world, color, index, err);
+    return a->comm != NULL ? 0 : -1;
+}
+
+int bn_mesh_init(struct bn_mesh *m, struct bn_comm *world, int dp, int tp,
+                 int pp, int cp, struct bn_err *err)
+{
+    struct bn_mesh got = {.world = world};
+    int rest = tp * pp * cp;
+    int r = world->rank;
+
+    if (tp < 1 || pp < 1 || cp < 1 || dp < 0)
+        return bn_fail(err, BN_ERR_USAGE, "mesh sizes must be positive: dp %d"
+                       " tp %d pp %d cp %d", dp, tp, pp, cp);
+    if (dp == 0)
+        dp = world->size / rest;
+    if (dp * rest != world->size)
+        return bn_fail(err, BN_ERR_USAGE, "dp %d x tp %d x pp %d x cp %d is "
+                       "not the %d ranks that were started", dp, tp, pp, cp,
+                       world->size);
+    int ti = r % tp, ci = r / tp % cp, di = r / tp / cp % dp;
+    int pi = r / tp / cp / dp;
+    /* The color of a group is its rank with that axis' coordinate zero. */
+    if (split(&got, &got.tp, tp, ti, r - ti, err) < 0
+        || split(&got, &got.cp, cp, ci, r - ci * tp, err) < 0
+        || split(&got, &got.dp, dp, di, r - di * tp * cp, err) < 0
+        || split(&got, &got.pp, pp, pi, r - pi * tp * cp * dp, err) < 0
+        || split(&got, &got.data, dp * cp, di * cp + ci,
+                 r - (di * cp + ci) * tp, err) < 0) {
+        bn_mesh_release(&got);
+        return -1;
+    }
+    *m = got;
+    return 0;
+}
+
+void bn_mesh_release(struct bn_mesh *m)
+{
+    bn_comm_destroy(m->tp.comm);
+    bn_comm_destroy(m->cp.comm);
+    bn_comm_destroy(m->dp.comm);
+    bn_comm_destroy(m->pp.comm);
+    bn_comm_destroy(m->data.comm);
+    *m = (struct bn_mesh){0};
+}
