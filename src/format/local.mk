@@ -1,1 +1,15 @@
-# src/format
+# src/format: bytes to named tensors and back
+noinst_LIBRARIES += src/format/libformat.a
+src_format_libformat_a_SOURCES = \
+	src/format/safetensors.c src/format/safetensors.h \
+	src/format/safetensors_write.c \
+	src/format/tensors.c src/format/tensors.h
+FORMAT_LIBS = src/format/libformat.a $(BASE_LIBS)
+
+if HAVE_CMOCKA
+FORMAT_TESTS = src/format/test/safetensors.t
+check_PROGRAMS += $(FORMAT_TESTS)
+TESTS += $(FORMAT_TESTS)
+src_format_test_safetensors_t_SOURCES = src/format/test/safetensors.c
+src_format_test_safetensors_t_LDADD = $(FORMAT_LIBS) $(CMOCKA_LIBS)
+endif
