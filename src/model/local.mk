@@ -1,1 +1,15 @@
-# src/model
+# src/model: what a model is
+noinst_LIBRARIES += src/model/libmodelconf.a
+src_model_libmodelconf_a_SOURCES = \
+	src/model/config.c src/model/config.h \
+	src/model/config_rope.c src/model/config_rope.h \
+	src/model/config_write.c
+MODELCONF_LIBS = src/model/libmodelconf.a $(BASE_LIBS)
+
+if HAVE_CMOCKA
+MODELCONF_TESTS = src/model/test/config.t
+check_PROGRAMS += $(MODELCONF_TESTS)
+TESTS += $(MODELCONF_TESTS)
+src_model_test_config_t_SOURCES = src/model/test/config.c
+src_model_test_config_t_LDADD = $(MODELCONF_LIBS) $(CMOCKA_LIBS)
+endif
