@@ -3,13 +3,20 @@ noinst_LIBRARIES += src/model/libmodelconf.a
 src_model_libmodelconf_a_SOURCES = \
 	src/model/config.c src/model/config.h \
 	src/model/config_rope.c src/model/config_rope.h \
-	src/model/config_write.c
+	src/model/config_write.c \
+	src/model/params.c src/model/params.h \
+	src/model/rope.c src/model/rope.h
 MODELCONF_LIBS = src/model/libmodelconf.a $(BASE_LIBS)
 
 if HAVE_CMOCKA
-MODELCONF_TESTS = src/model/test/config.t
+MODELCONF_TESTS = src/model/test/config.t src/model/test/params.t \
+	src/model/test/rope.t
 check_PROGRAMS += $(MODELCONF_TESTS)
 TESTS += $(MODELCONF_TESTS)
 src_model_test_config_t_SOURCES = src/model/test/config.c
 src_model_test_config_t_LDADD = $(MODELCONF_LIBS) $(CMOCKA_LIBS)
+src_model_test_params_t_SOURCES = src/model/test/params.c
+src_model_test_params_t_LDADD = $(MODELCONF_LIBS) $(CMOCKA_LIBS)
+src_model_test_rope_t_SOURCES = src/model/test/rope.c
+src_model_test_rope_t_LDADD = $(MODELCONF_LIBS) $(CMOCKA_LIBS)
 endif

@@ -1,0 +1,257 @@
+#include "config.h"
+#include "model/params.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is laid out, in order. A 'first' entry begins a group at a multiple
+ * of 64 elements; the others follow without a gap. */
+enum where { TOP, LAYER, END };
+static const struct {
+    enum where where;
+    bool first;
+    enum bn_split_rule split;
+    const char *name; /* after "model.layers.N." in a layer */
+} specs[BN_NPARAM] = {
+    [BN_P_EMBED] = {TOP, true, BN_SPLIT_VOCAB, "model.embed_tokens.weight"},
+    [BN_P_Q] = {LAYER, true, BN_SPLIT_ROWS, "self_attn.q_proj.weight"},
+    [BN_P_K] = {LAYER, false, BN_SPLIT_ROWS, "self_attn.k_proj.weight"},
+    [BN_P_V] = {LAYER, false, BN_SPLIT_ROWS, "self_attn.v_proj.weight"},
+    [BN_P_O] = {LAYER, true, BN_SPLIT_COLS, "self_attn.o_proj.weight"},
+    [BN_P_GATE] = {LAYER, true, BN_SPLIT_ROWS, "mlp.gate_proj.weight"},
+    [BN_P_UP] = {LAYER, false, BN_SPLIT_ROWS, "mlp.up_proj.weight"},
+    [BN_P_DOWN] = {LAYER, true, BN_SPLIT_COLS, "mlp.down_proj.weight"},
+    [BN_P_ATTN_NORM] = {LAYER, true, BN_SPLIT_NONE,
+                        "input_layernorm.weight"},
+    [BN_P_Q_BIAS] = {LAYER, true, BN_SPLIT_ROWS, "self_attn.q_proj.bias"},
+    [BN_P_K_BIAS] = {LAYER, false, BN_SPLIT_ROWS, "self_attn.k_proj.bias"},
+    [BN_P_V_BIAS] = {LAYER, false, BN_SPLIT_ROWS, "self_attn.v_proj.bias"},
+    [BN_P_Q_NORM] = {LAYER, true, BN_SPLIT_NONE, "self_attn.q_norm.weight"},
+    [BN_P_K_NORM] = {LAYER, true, BN_SPLIT_NONE, "self_attn.k_norm.weight"},
+    [BN_P_O_BIAS] = {LAYER, true, BN_SPLIT_NONE, "self_attn.o_proj.bias"},
+    [BN_P_MLP_NORM] = {LAYER, true, BN_SPLIT_NONE,
+                       "post_attention_layernorm.weight"},
+    [BN_P_FINAL_NORM] = {END, true, BN_SPLIT_NONE, "model.norm.weight"},
+    [BN_P_HEAD] = {END, true, BN_SPLIT_VOCAB, "lm_head.weight"},
+};
+
+enum { NAME_MAX_LEN = 72 };
+
+/* Full shape; cols 0 for a vector. False: the model has no such tensor. */
+static bool shape(const struct bn_model_config *c, enum bn_param_kind k,
+                  int *rows, int *cols)
+{
+    int q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+
+    *rows = c->hidden_size;
+    *cols = 0;
+    switch (k) {
+    case BN_P_EMBED:
+    case BN_P_HEAD:
+        *rows = c->vocab_size;
+        *cols = c->hidden_size;
+        return k == BN_P_EMBED || !c->tie_embeddings;
+    case BN_P_Q:
+    case BN_P_K:
+    case BN_P_V:
+        *rows = k == BN_P_Q ? q : kv;
+        *cols = c->hidden_size;
+        return true;
+    case BN_P_O:
+        *cols = q;
+        return true;
+    case BN_P_GATE:
+    case BN_P_UP:
+        *rows = c->intermediate_size;
+        *cols = c->hidden_size;
+        return true;
+    case BN_P_DOWN:
+        *cols = c->intermediate_size;
+        return true;
+    case BN_P_Q_BIAS:
+    case BN_P_K_BIAS:
+    case BN_P_V_BIAS:
+        *rows = k == BN_P_Q_BIAS ? q : kv;
+        return c->qkv_bias;
+    case BN_P_Q_NORM:
+    case BN_P_K_NORM:
+        *rows = c->head_dim;
+        return c->qk_norm;
+    case BN_P_O_BIAS:
+        return c->o_bias;
+    default:
+        return true;
+    }
+}
+
+static bool is_kv(enum bn_param_kind k)
+{
+    return k == BN_P_K || k == BN_P_V || k == BN_P_K_BIAS || k == BN_P_V_BIAS;
+}
+
+/* The slice of [0, n) of one of 'size' ranks; runs differ by at most 1. */
+static void cut(int n, int size, int rank, int *from, int *len)
+{
+    *from = (int)((int64_t)n * rank / size);
+    *len = (int)((int64_t)n * (rank + 1) / size) - *from;
+}
+
+static void split(struct bn_param *p, const struct bn_model_config *c,
+                  const struct bn_part *part)
+{
+    int tp = part->tp_size, rank = part->tp_rank;
+
+    p->rows = p->full_rows;
+    p->cols = p->full_cols;
+    p->copies = 1;
+    switch (p->split) {
+    case BN_SPLIT_NONE:
+        p->copies = tp;
+        break;
+    case BN_SPLIT_COLS:
+        cut(p->full_cols, tp, rank, &p->col0, &p->cols);
+        break;
+    case BN_SPLIT_ROWS:
+        if (is_kv(p->kind) && tp > c->kv_heads) {
+            p->copies = tp / c->kv_heads;
+            tp = c->kv_heads;
+            rank /= p->copies;
+        }
+        cut(p->full_rows, tp, rank, &p->row0, &p->rows);
+        break;
+    case BN_SPLIT_VOCAB:
+        cut(p->full_rows, tp, rank, &p->row0, &p->rows);
+        break;
+    }
+}
+
+static int check_part(const struct bn_model_config *c,
+                      const struct bn_part *p, struct bn_err *err)
+{
+    int tp = p->tp_size;
+
+    if (tp < 1 || p->tp_rank < 0 || p->tp_rank >= tp || p->first_layer < 0
+        || p->end_layer < p->first_layer || p->end_layer > c->layers)
+        return bn_fail(err, BN_ERR_BUG, "part of layers %d..%d, tensor rank "
+                       "%d/%d is no part of this model", p->first_layer,
+                       p->end_layer - 1, p->tp_rank, tp);
+    if (c->heads % tp != 0)
+        return bn_fail(err, BN_ERR_USAGE, "%d attention heads cannot be "
+                       "split over %d tensor ranks", c->heads, tp);
+    if (c->kv_heads % tp != 0 && tp % c->kv_heads != 0)
+        return bn_fail(err, BN_ERR_USAGE, "%d key-value heads cannot be "
+                       "split over %d tensor ranks", c->kv_heads, tp);
+    if (c->intermediate_size % tp != 0)
+        return bn_fail(err, BN_ERR_USAGE, "intermediate size %d cannot be "
+                       "split over %d tensor ranks", c->intermediate_size,
+                       tp);
+    if (c->vocab_size < tp)
+        return bn_fail(err, BN_ERR_USAGE, "%d tokens cannot be split over %d "
+                       "tensor ranks", c->vocab_size, tp);
+    return 0;
+}
+
+static size_t round_up(size_t n)
+{
+    return (n + BN_PARAM_ALIGN - 1) / BN_PARAM_ALIGN * BN_PARAM_ALIGN;
+}
+
+static int slot(const struct bn_params *ps, enum bn_param_kind kind,
+                int layer)
+{
+    int row = layer < 0 ? 0 : 1 + layer - ps->part.first_layer;
+
+    return row * BN_NPARAM + (int)kind;
+}
+
+static void add(struct bn_params *ps, const struct bn_model_config *c,
+                enum bn_param_kind kind, int layer)
+{
+    struct bn_param *p = &ps->item[ps->n];
+    char *name = ps->names + ps->n * NAME_MAX_LEN;
+
+    *p = (struct bn_param){.kind = kind, .layer = layer, .name = name,
+                           .split = specs[kind].split};
+    if (!shape(c, kind, &p->full_rows, &p->full_cols))
+        return;
+    p->ndim = p->full_cols > 0 ? 2 : 1;
+    p->decay = p->ndim == 2;
+    if (p->ndim == 1)
+        p->full_cols = 1;
+    split(p, c, &ps->part);
+    p->twin = kind == BN_P_EMBED && c->tie_embeddings
+              && ps->part.has_embed != ps->part.has_head;
+    if (layer < 0)
+        strcpy(name, specs[kind].name);
+    else
+        snprintf(name, NAME_MAX_LEN, "model.layers.%d.%s", layer,
+                 specs[kind].name);
+    p->count = (size_t)p->rows * (size_t)p->cols;
+    if (specs[kind].first)
+        ps->elems = round_up(ps->elems);
+    p->offset = ps->elems;
+    ps->elems += p->count;
+    ps->count += p->count;
+    ps->index[slot(ps, kind, layer)] = ps->n++;
+}
+
+struct bn_part bn_part_whole(const struct bn_model_config *c)
+{
+    return (struct bn_part){.tp_size = 1, .end_layer = c->layers,
+                            .has_embed = true, .has_head = true};
+}
+
+int bn_params_init(struct bn_params *ps, const struct bn_model_config *c,
+                   const struct bn_part *part, struct bn_err *err)
+{
+    if (check_part(c, part, err) < 0)
+        return -1;
+    size_t layers = (size_t)(part->end_layer - part->first_layer);
+    size_t max = (layers + 1) * BN_NPARAM;
+    *ps = (struct bn_params){.part = *part};
+    ps->item = BN_NEWN(struct bn_param, max);
+    ps->index = BN_NEWN(int, max);
+    ps->names = bn_calloc(max, NAME_MAX_LEN);
+    for (size_t i = 0; i < max; i++)
+        ps->index[i] = -1;
+    if (part->has_embed || (part->has_head && c->tie_embeddings))
+        add(ps, c, BN_P_EMBED, -1);
+    for (int l = part->first_layer; l < part->end_layer; l++)
+        for (int k = 0; k < BN_NPARAM; k++)
+            if (specs[k].where == LAYER)
+                add(ps, c, (enum bn_param_kind)k, l);
+    for (int k = 0; k < BN_NPARAM; k++)
+        if (specs[k].where == END && part->has_head)
+            add(ps, c, (enum bn_param_kind)k, -1);
+    ps->elems = round_up(ps->elems);
+    return 0;
+}
+
+void bn_params_release(struct bn_params *ps)
+{
+    free(ps->item);
+    free(ps->index);
+    free(ps->names);
+    *ps = (struct bn_params){0};
+}
+
+const struct bn_param *bn_param_find(const struct bn_params *ps,
+                                     enum bn_param_kind kind, int layer)
+{
+    if (layer >= 0
+        && (layer < ps->part.first_layer || layer >= ps->part.end_layer))
+        return NULL;
+    int i = ps->index[slot(ps, kind, layer)];
+    return i < 0 ? NULL : &ps->item[i];
+}
+
+const struct bn_param *bn_param_head(const struct bn_params *ps)
+{
+    const struct bn_param *head = bn_param_find(ps, BN_P_HEAD, -1);
+
+    if (head == NULL && ps->part.has_head)
+        head = bn_param_find(ps, BN_P_EMBED, -1);
+    return head;
+}

@@ -1,0 +1,109 @@
+/* The parameters of a model, or of the part of it that one rank holds, laid
+ * out in one flat buffer of elements.
+ *
+ * Names and shapes are those of a Hugging Face folder. q, k and v weights
+ * lie one after the other without a gap, so that they are one matrix
+ * [(heads + 2 * kv_heads) * head_dim, hidden] as well; so do their biases,
+ * and gate and up, [2 * intermediate, hidden]. Every such group begins at a
+ * multiple of 64 elements. Order: embedding, layers, final norm, head; in a
+ * layer matrices come first.
+ *
+ * Tensor parallelism splits a tensor by its rule:
+ *   rows   output features (Megatron's column parallel): q, k, v, gate, up
+ *          and their biases; whole heads. With more ranks than KV heads
+ *          several ranks hold the same head ('copies').
+ *   cols   input features (row parallel): o, down
+ *   vocab  rows of embedding and head in near-equal runs; any size fits
+ *   none   every rank holds all: norms, q/k norms, o's bias
+ */
+#ifndef BN_MODEL_PARAMS_H
+#define BN_MODEL_PARAMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/config.h"
+
+enum bn_param_kind {
+    BN_P_EMBED, /* [vocab, hidden] */
+    BN_P_Q,     /* [heads * head_dim, hidden] */
+    BN_P_K,     /* [kv_heads * head_dim, hidden] */
+    BN_P_V,
+    BN_P_O,    /* [hidden, heads * head_dim] */
+    BN_P_GATE, /* [intermediate, hidden] */
+    BN_P_UP,
+    BN_P_DOWN, /* [hidden, intermediate] */
+    BN_P_ATTN_NORM,
+    BN_P_Q_BIAS,
+    BN_P_K_BIAS,
+    BN_P_V_BIAS,
+    BN_P_Q_NORM, /* [head_dim] */
+    BN_P_K_NORM,
+    BN_P_O_BIAS,
+    BN_P_MLP_NORM,
+    BN_P_FINAL_NORM,
+    BN_P_HEAD, /* [vocab, hidden]; not there when tied */
+    BN_NPARAM
+};
+
+enum bn_split_rule {
+    BN_SPLIT_NONE,
+    BN_SPLIT_ROWS,
+    BN_SPLIT_COLS,
+    BN_SPLIT_VOCAB
+};
+
+/* The part of a model that a rank holds. */
+struct bn_part {
+    int tp_size, tp_rank;
+    int first_layer, end_layer; /* layers first .. end-1 */
+    bool has_embed;             /* the first stage */
+    bool has_head;              /* the last: final norm and head */
+};
+
+struct bn_param {
+    const char *name; /* "model.layers.3.self_attn.q_proj.weight" */
+    enum bn_param_kind kind;
+    int layer; /* in the whole model; -1: of no layer */
+    int ndim;  /* 2 matrix, 1 vector: [rows], cols is 1 */
+    int rows, cols;           /* held here */
+    int full_rows, full_cols; /* of the tensor in a folder */
+    int row0, col0;           /* where the held slice begins in it */
+    size_t offset, count;     /* elements in the flat buffer */
+    enum bn_split_rule split;
+    int copies; /* tensor ranks that hold each element held here */
+    bool decay; /* a matrix: weight decay applies by custom */
+    bool twin;  /* tied embedding whose other copy is on another stage */
+};
+
+struct bn_params {
+    struct bn_part part;
+    struct bn_param *item; /* by offset */
+    int n;
+    size_t elems; /* of the flat buffer; a multiple of 64 */
+    size_t count; /* parameters in it, without padding */
+    int *index;   /* private */
+    char *names;
+};
+
+enum { BN_PARAM_ALIGN = 64 };
+
+/* All of the model on one rank. */
+struct bn_part bn_part_whole(const struct bn_model_config *c);
+
+/* Build the table of 'part'. A tied model holds BN_P_EMBED on the first and
+ * on the last stage. Heads or intermediate size that do not divide by
+ * tp_size are an error. Release with bn_params_release. */
+int bn_params_init(struct bn_params *ps, const struct bn_model_config *c,
+                   const struct bn_part *part, struct bn_err *err);
+void bn_params_release(struct bn_params *ps);
+
+/* The parameter in constant time; 'layer' -1 for those of no layer. NULL if
+ * it is not held here. */
+const struct bn_param *bn_param_find(const struct bn_params *ps,
+                                     enum bn_param_kind kind, int layer);
+/* The matrix of the output head, which is the embedding in a tied model;
+ * NULL if this part has no head. */
+const struct bn_param *bn_param_head(const struct bn_params *ps);
+
+#endif
