@@ -6,3 +6,5 @@ EXTRA_DIST += $(VARIANTS:%=t/data/arch-variants/%/config.json) \
 	$(VARIANTS:%=t/data/arch-variants/%/reference.json) \
 	t/data/arch-variants/llama3-rope/config-rope-parameters.json \
 	t/data/rope.json
+
+include t/slurm/local.mk
