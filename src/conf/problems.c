@@ -31,31 +31,51 @@ void bn_problem_add(struct bn_problems *p, struct bn_place at,
     p->n++;
 }
 
-/* Whole-file entries first, then by line and column. */
-static bool comes_after(const struct bn_place *a, const struct bn_place *b)
+/* Files in the order in which they first appear, arguments last. */
+static size_t file_rank(const struct bn_problems *p, size_t first,
+                        const char *file)
 {
-    const char *fa = a->file != NULL ? a->file : "";
-    const char *fb = b->file != NULL ? b->file : "";
+    size_t i = first;
 
-    if (strcmp(fa, fb) != 0)
-        return false; /* files keep the order in which they were read */
-    if (a->line != b->line)
-        return a->line > b->line;
-    return a->column > b->column;
+    if (file == NULL)
+        return 0;
+    while (p->v[i].at.file == NULL || strcmp(p->v[i].at.file, file) != 0)
+        i++;
+    return 1 + i + (strncmp(file, "--", 2) == 0 ? p->n : 0);
+}
+
+struct ranked {
+    struct bn_problem problem;
+    size_t file, index;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    const struct bn_place *p = &x->problem.at, *q = &y->problem.at;
+
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    if (p->line != q->line)
+        return p->line < q->line ? -1 : 1;
+    if (p->column != q->column)
+        return p->column < q->column ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
 }
 
 void bn_problems_sort(struct bn_problems *p, size_t first)
 {
-    for (size_t i = first; i < p->n; i++) {
-        struct bn_problem x = p->v[i];
-        size_t j = i;
+    size_t n = p->n - first;
+    struct ranked *r = BN_NEWN(struct ranked, n + 1);
 
-        while (j > first && comes_after(&p->v[j - 1].at, &x.at)) {
-            p->v[j] = p->v[j - 1];
-            j--;
-        }
-        p->v[j] = x;
-    }
+    for (size_t i = 0; i < n; i++)
+        r[i] = (struct ranked){p->v[first + i],
+                               file_rank(p, first, p->v[first + i].at.file),
+                               i};
+    qsort(r, n, sizeof(*r), compare);
+    for (size_t i = 0; i < n; i++)
+        p->v[first + i] = r[i].problem;
+    free(r);
 }
 
 void bn_problems_print(const struct bn_problems *p, FILE *out)

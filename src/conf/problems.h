@@ -32,7 +32,8 @@ enum { BN_PROBLEMS_MAX = 1000 };
 void bn_problem_add(struct bn_problems *p, struct bn_place at,
                     const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Order by place within the entries from 'first' on; stable. */
+/* Order the entries from 'first' on by place: files as they first appear,
+ * arguments ("--...") last. */
 void bn_problems_sort(struct bn_problems *p, size_t first);
 /* One line each: "file:line:column: text". */
 void bn_problems_print(const struct bn_problems *p, FILE *out);

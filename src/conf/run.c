@@ -98,13 +98,13 @@ static void collect_set(struct collected *c, const char *set,
         free(label);
         return;
     }
-    *doc = bn_yaml_parse(eq + 1, strlen(eq + 1), label, c->p);
+    *doc = bn_yaml_parse_arg(eq + 1, label, c->p);
     free(label);
     if (*doc == NULL)
         return;
     const struct bn_yaml *value = bn_yaml_root(*doc);
     char *name = bn_strndup(set, (size_t)(eq - set));
-    collect(c, name, value, (struct bn_place){value->at.file, 0, 0});
+    collect(c, name, value, value->at);
     free(name);
 }
 
@@ -208,6 +208,8 @@ struct bn_run *bn_run_make(const struct bn_run_parts *parts,
         bn_problem_add(p, parts->base->at, "expected 'key: value' lines");
     else if (parts->base != NULL)
         collect_map(c, parts->base, NULL);
+    if (parts->base != NULL)
+        keep_place(run->origin, parts->base->at);
     for (size_t i = 0; i < parts->nsettings; i++)
         collect(c, parts->settings[i].key, parts->settings[i].value,
                 parts->settings[i].value->at);

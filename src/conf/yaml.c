@@ -47,10 +47,13 @@ struct builder {
     struct anchor *anchor;
     size_t nanchors, anchor_cap;
     bool ended; /* one document was read */
+    bool whole; /* places are the name alone */
 };
 
 static struct bn_place place_of(const struct builder *b, yaml_mark_t mark)
 {
+    if (b->whole)
+        return (struct bn_place){b->doc->name, 0, 0};
     return (struct bn_place){b->doc->name, (int)mark.line + 1,
                              (int)mark.column + 1};
 }
@@ -291,11 +294,12 @@ static int read_events(struct builder *b, yaml_parser_t *y)
     return rc;
 }
 
-struct bn_yaml_doc *bn_yaml_parse(const char *text, size_t len,
-                                  const char *name, struct bn_problems *p)
+static struct bn_yaml_doc *parse(const char *text, size_t len,
+                                 const char *name, bool whole,
+                                 struct bn_problems *p)
 {
     struct bn_yaml_doc *doc = BN_NEW(struct bn_yaml_doc);
-    struct builder b = {.doc = doc, .p = p};
+    struct builder b = {.doc = doc, .p = p, .whole = whole};
     yaml_parser_t y;
 
     doc->name = bn_strdup(name);
@@ -320,6 +324,18 @@ struct bn_yaml_doc *bn_yaml_parse(const char *text, size_t len,
                               && doc->root->pub.text[0] == '\0'))
         doc->root = node_new(&b, BN_YAML_MAP, (yaml_mark_t){0});
     return doc;
+}
+
+struct bn_yaml_doc *bn_yaml_parse(const char *text, size_t len,
+                                  const char *name, struct bn_problems *p)
+{
+    return parse(text, len, name, false, p);
+}
+
+struct bn_yaml_doc *bn_yaml_parse_arg(const char *text, const char *name,
+                                      struct bn_problems *p)
+{
+    return parse(text, strlen(text), name, true, p);
 }
 
 static char *read_stdin(size_t *len)

@@ -16,7 +16,7 @@
 
 #include "conf/problems.h"
 
-enum { BN_YAML_NODES = 1000000, BN_YAML_DEPTH = 64, BN_YAML_PAIRS = 10000 };
+enum { BN_YAML_NODES = 1000000, BN_YAML_PAIRS = 10000, BN_YAML_DEPTH = 64 };
 enum { BN_YAML_FILE_MAX = 64 << 20 };
 
 enum bn_yaml_kind { BN_YAML_SCALAR, BN_YAML_LIST, BN_YAML_MAP };
@@ -41,6 +41,9 @@ struct bn_yaml_doc;
  * the document. */
 struct bn_yaml_doc *bn_yaml_parse(const char *text, size_t len,
                                   const char *name, struct bn_problems *p);
+/* The same of an argument: places are 'name' without a line. */
+struct bn_yaml_doc *bn_yaml_parse_arg(const char *text, const char *name,
+                                      struct bn_problems *p);
 /* The same of a file of at most BN_YAML_FILE_MAX bytes; "-" is standard
  * input. */
 struct bn_yaml_doc *bn_yaml_load(const char *path, struct bn_problems *p);

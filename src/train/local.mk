@@ -1,1 +1,30 @@
-# src/train
+# src/train: metrics
+noinst_LIBRARIES += src/train/libtrain.a
+src_train_libtrain_a_SOURCES = \
+	src/train/metrics.c src/train/metrics.h \
+	src/train/tb.c src/train/tb.h
+nodist_src_train_libtrain_a_SOURCES = src/train/event.pb-c.c
+src_train_libtrain_a_CPPFLAGS = $(AM_CPPFLAGS) $(PROTOBUF_C_CFLAGS)
+TRAIN_LIBS = src/train/libtrain.a $(PROTOBUF_C_LIBS) $(CONF_LIBS)
+
+BUILT_SOURCES += src/train/event.pb-c.h
+CLEANFILES += src/train/event.pb-c.c src/train/event.pb-c.h
+EXTRA_DIST += src/train/event.proto
+src/train/event.pb-c.h: src/train/event.pb-c.c
+src/train/event.pb-c.c: $(top_srcdir)/src/train/event.proto
+	$(AM_V_GEN)$(MKDIR_P) src/train && $(PROTOC_C) \
+		--proto_path=$(top_srcdir)/src --c_out=src \
+		$(top_srcdir)/src/train/event.proto
+src/train/libtrain_a-tb.$(OBJEXT): src/train/event.pb-c.c
+
+if HAVE_CMOCKA
+TRAIN_TESTS = src/train/test/metrics.t
+check_PROGRAMS += $(TRAIN_TESTS)
+TESTS += $(TRAIN_TESTS)
+src_train_test_metrics_t_SOURCES = src/train/test/metrics.c
+src_train_test_metrics_t_LDADD = $(TRAIN_LIBS) $(CMOCKA_LIBS)
+endif
+
+check_PROGRAMS += src/train/test/tb-write
+src_train_test_tb_write_SOURCES = src/train/test/tb-write.c
+src_train_test_tb_write_LDADD = $(TRAIN_LIBS)
