@@ -28,7 +28,9 @@
 #include "base/arena.h"
 #include "base/dtype.h"
 #include "base/err.h"
-#include "kernels/segment.h"
+#include "kernels/adamw.h"
+#include "kernels/attn.h"
+#include "kernels/head.h"
 
 struct bn_dev;
 
@@ -38,46 +40,6 @@ struct bn_mat {
     const void *data;
     int rows, cols;
     void *pack; /* back end's, made by mat_changed; NULL at first */
-};
-
-/* One attention call over segments. q rows hold 'heads' heads of hd, k and v
- * rows 'kv_heads'; head h reads kv head h / (heads / kv_heads). */
-struct bn_attn {
-    const void *q, *k, *v;
-    void *o;    /* [nq, heads * hd]; rows in no segment are left alone */
-    float *lse; /* [heads, nq] log-sum-exp of scaled scores */
-    int ldq, ldk, ldv, ldo;
-    int nq, nkv; /* rows of q, and of k and v */
-    int heads, kv_heads, hd;
-    float scale;
-    int window; /* keys seen, the query's own included; 0: all */
-    const struct bn_attn_seg *host_seg; /* the same list in host memory ... */
-    const struct bn_attn_seg *seg;      /* ... and in the device's */
-    int nseg;
-    void *work; /* attn_work bytes of scratch; contents undefined */
-};
-
-/* Backward: o and lse as forward left them. dq rows in no segment are left
- * alone; dk and dv are first zeroed over all nkv rows. */
-struct bn_attn_grad {
-    const void *d_o; /* [nq, ldo] */
-    void *dq, *dk, *dv; /* with ldq, ldk, ldv of the forward call */
-};
-
-/* Rows of logits and the targets scored on them. Target e of row r (row_ptr[r]
- * <= e < row_ptr[r + 1]) is a column relative to this shard of the vocabulary;
- * one outside [0, cols) belongs to another shard. */
-struct bn_head_rows {
-    int rows, cols;      /* of the logits shard */
-    int ld;              /* of logits, in elements of their type */
-    int vocab;           /* whole vocabulary, for label smoothing */
-    const int32_t *row_ptr; /* [rows + 1] */
-    const int32_t *target;  /* [row_ptr[rows]] */
-};
-
-struct bn_adamw {
-    float lr, beta1, beta2, eps, weight_decay;
-    float bias1, bias2; /* 1 - beta^t */
 };
 
 struct bn_ops {

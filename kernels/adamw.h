@@ -1,0 +1,44 @@
+/* One AdamW step. */
+#ifndef BN_KERNELS_ADAMW_H
+#define BN_KERNELS_ADAMW_H
+
+#include <stddef.h>
+
+#include "base/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bn_adamw {
+    float lr, beta1, beta2, eps, weight_decay;
+    float bias1, bias2; /* 1 - beta^t */
+};
+
+/* With g = grad[i] * *scale, for each of n elements:
+ *   p *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
+ *   p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps)
+ * where p is master[i]; then w[i] = p rounded to t, unless w is NULL or
+ * master itself. *scale NaN: nothing is written.
+ *
+ * Arithmetic in float with correctly rounded sqrt and division (also on
+ * CUDA: no approximations, so that a run on either is comparable). Tolerance
+ * 1e-6 relative for m and v, 1e-6 (|p| + lr) for p. All in place, apart from
+ * each other. Bytes: 28 n (float state, bf16 gradient aside: 4 g, 24 state,
+ * plus the size of t for w).
+ */
+void bn_adamw_ref(enum bn_dtype t, const struct bn_adamw *a, void *w,
+                  float *master, float *m, float *v, const float *grad,
+                  const float *scale, size_t n);
+void bn_adamw_cpu(enum bn_dtype t, const struct bn_adamw *a, void *w,
+                  float *master, float *m, float *v, const float *grad,
+                  const float *scale, size_t n);
+int bn_adamw_cuda(enum bn_dtype t, const struct bn_adamw *a, void *w,
+                  float *master, float *m, float *v, const float *grad,
+                  const float *scale, size_t n, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
