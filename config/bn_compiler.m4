@@ -26,3 +26,14 @@ AC_DEFUN([BN_SANITIZERS], [
   AC_SUBST([BN_SAN])
   AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizers" = xyes])
 ])
+
+# BN_TARGET: is this x86-64, for which the CPU kernels have several forms?
+AC_DEFUN([BN_TARGET], [
+  AC_CACHE_CHECK([for x86-64], [bn_cv_x86_64],
+    [AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [[
+#ifndef __x86_64__
+#error another machine
+#endif
+]])], [bn_cv_x86_64=yes], [bn_cv_x86_64=no])])
+  AM_CONDITIONAL([X86_64], [test "x$bn_cv_x86_64" = xyes])
+])

@@ -34,7 +34,7 @@ struct bn_attn {
 /* Backward: o and lse as forward left them. dq rows in no segment are left
  * alone; dk and dv are first zeroed over all nkv rows. */
 struct bn_attn_grad {
-    const void *d_o; /* [nq, ldo] */
+    const void *d_o;    /* [nq, ldo] */
     void *dq, *dk, *dv; /* with ldq, ldk, ldv of the forward call */
 };
 

@@ -16,9 +16,9 @@ extern "C" {
  * <= e < row_ptr[r + 1]) is a column relative to this shard of the vocabulary;
  * one outside [0, cols) belongs to another shard. */
 struct bn_head_rows {
-    int rows, cols;      /* of the logits shard */
-    int ld;              /* of logits, in elements of their type */
-    int vocab;           /* whole vocabulary, for label smoothing */
+    int rows, cols;         /* of the logits shard */
+    int ld;                 /* of logits, in elements of their type */
+    int vocab;              /* whole vocabulary, for label smoothing */
     const int32_t *row_ptr; /* [rows + 1] */
     const int32_t *target;  /* [row_ptr[rows]] */
 };

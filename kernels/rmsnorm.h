@@ -20,7 +20,8 @@ enum { BN_NORM_PARTS = 128 };
  * x, delta, xo, y: [n, cols] of type t; w: [cols] of type t; rstd: [n] float.
  * xo may be x or delta; y is apart from all. Any alignment. Sums run in float
  * or wider. Tolerance: 2e-6 relative per element plus one rounding to t (of
- * the rounded xo, not of x + delta). Same bits on any number of threads. Bytes: (2 + 2 if delta) * n * cols * size of t.
+ * the rounded xo, not of x + delta). Same bits on any number of threads.
+ * Bytes: (2 + 2 if delta) * n * cols * size of t.
  */
 void bn_rmsnorm_ref(enum bn_dtype t, void *y, float *rstd, void *xo,
                     const void *x, const void *delta, const void *w, float eps,

@@ -11,12 +11,12 @@ extern "C" {
 #endif
 
 /* y[i, :] = x[rows[i], :]. x, y: rows of 'cols' elements of type t. Exact. */
-void bn_gather_ref(enum bn_dtype t, void *y, const void *x,
-                   const int32_t *rows, int cols, int n);
-void bn_gather_cpu(enum bn_dtype t, void *y, const void *x,
-                   const int32_t *rows, int cols, int n);
-int bn_gather_cuda(enum bn_dtype t, void *y, const void *x,
-                   const int32_t *rows, int cols, int n, void *stream);
+void bn_gather_ref(enum bn_dtype t, void *y, const void *x, const int32_t *rows,
+                   int cols, int n);
+void bn_gather_cpu(enum bn_dtype t, void *y, const void *x, const int32_t *rows,
+                   int cols, int n);
+int bn_gather_cuda(enum bn_dtype t, void *y, const void *x, const int32_t *rows,
+                   int cols, int n, void *stream);
 
 /* dx[rows[i], :] = dy[i, :]; the rows are all different, others are left
  * alone. Exact. */

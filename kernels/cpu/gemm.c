@@ -1,0 +1,247 @@
+#include "config.h"
+#include "kernels/gemm.h"
+#include "kernels/cpu/pack.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+BN_CPU_DECLARE(gemm);
+extern __typeof__(bn_gemm_work_cpu) BN_CPU(gemm_work);
+
+/* Packed b is shared by all threads and sized for the third-level cache;
+ * each thread packs a block of rows of a, for the second-level cache. Where c
+ * has 16 bits and k is long, sums wait as float tiles until they are whole.
+ */
+enum {
+    B_UNITS = 2 << 20,
+    A_UNITS = 96 << 10,
+    SUM_UNITS = 4 << 20,
+    K_SPLIT = 512,  /* steps at a time */
+    K_WHOLE = 1024, /* up to here not split where c has 16 bits */
+    BLOCK_M = 16 * TILE_M,
+    MAX_M = 512 * TILE_M /* rows at a time */
+};
+
+size_t BN_CPU(gemm_work)(int threads)
+{
+    return ((size_t)B_UNITS + SUM_UNITS + (size_t)threads * A_UNITS)
+           * sizeof(tile_unit);
+}
+
+/* The shape of the blocks of one product. */
+struct plan {
+    const struct bn_gemm *g;
+    int k_block; /* elements of k */
+    int n_block; /* columns, a multiple of TILE_N */
+    int m_block; /* rows, a multiple of TILE_M */
+    tile_unit *b;
+    float *sum; /* tiles in rows of n_block / TILE_N; NULL: straight to c */
+};
+
+BN_INLINE const void *element(enum bn_dtype t, const void *p, size_t row,
+                              size_t ld, size_t col)
+{
+    return (const char *)p + (row * ld + col) * (t == BN_F32 ? 4 : 2);
+}
+
+BN_INLINE void pack_a(enum bn_dtype t, const struct bn_gemm *g, tile_unit *to,
+                      int i0, int rows, int p0, int k)
+{
+    size_t panel = (size_t)tile_steps(t, k) * TILE_M;
+
+    for (int i = 0; i < rows; i += TILE_M, to += panel) {
+        int count = rows - i < TILE_M ? rows - i : TILE_M;
+
+        if (g->a_by_k)
+            pack_cols(t, to, TILE_M, element(t, g->a, p0, g->lda, i0 + i),
+                      g->lda, count, k);
+        else
+            pack_rows(t, to, TILE_M, element(t, g->a, i0 + i, g->lda, p0),
+                      g->lda, count, k);
+    }
+}
+
+BN_INLINE void pack_b(enum bn_dtype t, const struct bn_gemm *g, tile_unit *to,
+                      int j, int p0, int k)
+{
+    int count = g->n - j < TILE_N ? g->n - j : TILE_N;
+
+    if (g->b_by_k)
+        pack_cols(t, to, TILE_N, element(t, g->b, p0, g->ldb, j), g->ldb, count,
+                  k);
+    else
+        pack_rows(t, to, TILE_N, element(t, g->b, j, g->ldb, p0), g->ldb, count,
+                  k);
+}
+
+/* Put a tile into c: rows x cols of it, with bias and what was there. */
+BN_INLINE void put_tile(enum bn_dtype tc, const struct bn_gemm *g,
+                        const float *tile, int i, int j, int rows, int cols,
+                        bool acc, bool bias)
+{
+    float add[TILE_N] = {0};
+
+    if (bias)
+        for (int c = 0; c < cols; c++)
+            add[c] = bn_get(g->t, g->bias, (size_t)j + c);
+    for (int r = 0; r < rows; r++) {
+        size_t at = (size_t)(i + r) * g->ldc + j;
+        const float *from = tile + r * TILE_N;
+
+        if (acc) {
+#pragma omp simd
+            for (int c = 0; c < cols; c++)
+                bn_put(tc, g->c, at + c,
+                       bn_get(tc, g->c, at + c) + (from[c] + add[c]));
+        } else {
+#pragma omp simd
+            for (int c = 0; c < cols; c++)
+                bn_put(tc, g->c, at + c, from[c] + add[c]);
+        }
+    }
+}
+
+BN_INLINE void one_tile(enum bn_dtype t, const struct plan *pl,
+                        const tile_unit *a, const tile_unit *b, int i, int j0,
+                        int j, int p0, int k)
+{
+    const struct bn_gemm *g = pl->g;
+    float local[TILE_M * TILE_N] __attribute__((aligned(64))), *tile = local;
+    int rows = g->m - i < TILE_M ? g->m - i : TILE_M;
+    int cols = g->n - j0 - j < TILE_N ? g->n - j0 - j : TILE_N;
+    bool first = p0 == 0, load = false;
+    bool acc = g->acc || !first, bias = first && g->bias != NULL;
+
+    if (pl->sum != NULL) {
+        tile = pl->sum
+               + ((size_t)(i / TILE_M) * (pl->n_block / TILE_N) + j / TILE_N)
+                     * (TILE_M * TILE_N);
+        load = !first;
+        acc = g->acc;
+        bias = g->bias != NULL;
+    }
+    tile_mul(tile_pairs(t), tile, load, a, TILE_M, b, TILE_N, tile_steps(t, k));
+    if (pl->sum != NULL && p0 + k < g->k)
+        return;
+    if (g->tc == BN_F32 && cols == TILE_N)
+        put_tile(BN_F32, g, tile, i, j0 + j, rows, TILE_N, acc, bias);
+    else if (g->tc == BN_F32)
+        put_tile(BN_F32, g, tile, i, j0 + j, rows, cols, acc, bias);
+    else if (cols == TILE_N)
+        put_tile(BN_BF16, g, tile, i, j0 + j, rows, TILE_N, acc, bias);
+    else
+        put_tile(BN_BF16, g, tile, i, j0 + j, rows, cols, acc, bias);
+}
+
+/* One block of rows against all columns of the packed part of b. */
+BN_INLINE void row_block(enum bn_dtype t, const struct plan *pl, tile_unit *a,
+                         int i0, int rows, int j0, int cols, int p0, int k)
+{
+    const struct bn_gemm *g = pl->g;
+    size_t ap = (size_t)tile_steps(t, k) * TILE_M;
+    size_t bp = (size_t)tile_steps(t, k) * TILE_N;
+
+    pack_a(t, g, a, i0, rows, p0, k);
+    for (int j = 0; j < cols; j += TILE_N)
+        for (int i = 0; i < rows; i += TILE_M)
+            one_tile(t, pl, a + (size_t)(i / TILE_M) * ap,
+                     pl->b + (size_t)(j / TILE_N) * bp, i0 + i, j0, j, p0, k);
+}
+
+/* What every thread runs. */
+BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
+{
+    const struct bn_gemm *g = pl->g;
+    int blocks = (g->m + pl->m_block - 1) / pl->m_block;
+
+    for (int j0 = 0; j0 < g->n; j0 += pl->n_block) {
+        int cols = g->n - j0 < pl->n_block ? g->n - j0 : pl->n_block;
+
+        for (int p0 = 0; p0 < g->k || p0 == 0; p0 += pl->k_block) {
+            int k = g->k - p0 < pl->k_block ? g->k - p0 : pl->k_block;
+            size_t panel = (size_t)tile_steps(t, k) * TILE_N;
+
+#pragma omp for schedule(static)
+            for (int j = 0; j < cols; j += TILE_N)
+                pack_b(t, g, pl->b + (size_t)(j / TILE_N) * panel, j0 + j, p0,
+                       k);
+#pragma omp for schedule(dynamic, 1)
+            for (int i = 0; i < blocks; i++) {
+                int i0 = i * pl->m_block, left = g->m - i0;
+
+                row_block(t, pl, a, i0, left < pl->m_block ? left : pl->m_block,
+                          j0, cols, p0, k);
+            }
+        }
+    }
+}
+
+static int lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static struct plan make_plan(const struct bn_gemm *g, int threads)
+{
+    struct plan pl = {.g = g, .b = g->work};
+    int steps = tile_steps(g->t, g->k);
+    bool sum = g->tc != BN_F32 && steps > K_WHOLE;
+
+    if (steps > (g->tc == BN_F32 || sum ? K_SPLIT : K_WHOLE))
+        steps = K_SPLIT;
+    if (steps == 0)
+        steps = 1;
+    pl.k_block = steps * (tile_pairs(g->t) ? 2 : 1);
+    pl.n_block = B_UNITS / steps / TILE_N * TILE_N;
+    int rows = lesser(A_UNITS / steps / TILE_M * TILE_M, BLOCK_M);
+    if (sum) {
+        size_t high = bn_cpu_round((size_t)g->m, TILE_M);
+
+        pl.sum = (float *)g->work + B_UNITS;
+        pl.n_block =
+            lesser(pl.n_block, (int)(SUM_UNITS / high / TILE_N * TILE_N));
+    }
+    /* The same number of blocks for every thread. */
+    int blocks = (g->m + rows - 1) / rows;
+    blocks = (blocks + threads - 1) / threads * threads;
+    int even =
+        (int)bn_cpu_round((size_t)((g->m + blocks - 1) / blocks), TILE_M);
+    pl.m_block = lesser(rows, even);
+    return pl;
+}
+
+static void product(const struct bn_gemm *g, int threads)
+{
+    struct plan pl = make_plan(g, threads);
+
+#pragma omp parallel num_threads(threads)
+    {
+        int id = 0;
+
+#ifdef _OPENMP
+        id = omp_get_thread_num();
+#endif
+        tile_unit *a = pl.b + B_UNITS + SUM_UNITS + (size_t)id * A_UNITS;
+
+        if (g->t == BN_F32)
+            worker(BN_F32, &pl, a);
+        else
+            worker(BN_BF16, &pl, a);
+    }
+}
+
+void BN_CPU(gemm)(const struct bn_gemm *g)
+{
+    int threads = (double)g->m * g->n * g->k > 1e5 ? g->threads : 1;
+
+    for (int i = 0; i < g->m && g->n > 0; i += MAX_M) {
+        struct bn_gemm part = *g;
+
+        part.m = lesser(g->m - i, MAX_M);
+        part.a = g->a_by_k ? element(g->t, g->a, 0, g->lda, (size_t)i)
+                           : element(g->t, g->a, (size_t)i, g->lda, 0);
+        part.c = (char *)g->c + (size_t)i * g->ldc * (g->tc == BN_F32 ? 4 : 2);
+        product(&part, threads);
+    }
+}

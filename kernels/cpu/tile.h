@@ -1,0 +1,98 @@
+/* Register tiles: what a matrix product is made of on this instruction set.
+ *
+ * A tile is TILE_M rows by TILE_N columns of float. Its operands are packed:
+ * panel a holds, for each step of k, TILE_M units, panel b TILE_N units. A
+ * unit is a float, or, where the machine multiplies pairs of bf16, two
+ * consecutive k of bf16 (the second one 0 past the end).
+ */
+#ifndef BN_KERNELS_CPU_TILE_H
+#define BN_KERNELS_CPU_TILE_H
+
+#include <stdbool.h>
+
+#include "kernels/cpu/cpu.h"
+
+#if defined(__AVX512F__)
+enum { TILE_M = 12, TILE_V = 2, TILE_LANES = 16 };
+#elif defined(__AVX__)
+enum { TILE_M = 4, TILE_V = 3, TILE_LANES = 8 };
+#else
+enum { TILE_M = 4, TILE_V = 2, TILE_LANES = 4 };
+#endif
+enum { TILE_N = TILE_V * TILE_LANES };
+
+typedef float tile_vec __attribute__((vector_size(TILE_LANES * 4)));
+typedef float tile_any
+    __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
+typedef uint32_t tile_unit __attribute__((may_alias));
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+enum { TILE_PAIRS = 1 };
+#else
+enum { TILE_PAIRS = 0 };
+#endif
+
+/* Is a unit of type t a pair? How many units are k elements? */
+BN_INLINE bool tile_pairs(enum bn_dtype t)
+{
+    return TILE_PAIRS && t == BN_BF16;
+}
+
+BN_INLINE int tile_steps(enum bn_dtype t, int k)
+{
+    return tile_pairs(t) ? (k + 1) / 2 : k;
+}
+
+BN_INLINE tile_vec tile_load(const void *p)
+{
+    return *(const tile_any *)p;
+}
+
+BN_INLINE tile_vec tile_fma(bool pairs, tile_vec c, const tile_unit *a,
+                            tile_vec b)
+{
+#if defined(__AVX512BF16__)
+    if (pairs)
+        return (tile_vec)_mm512_dpbf16_ps(
+            (__m512)c, (__m512bh)_mm512_set1_epi32((int)*a), (__m512bh)b);
+#endif
+    (void)pairs;
+    return c + bn_bits_float(*a) * b;
+}
+
+/* c[TILE_M, TILE_N] = (load ? c : 0) + a b over 'steps' units, c contiguous.
+ * lda, ldb: units from one step to the next (TILE_M and TILE_N if packed). */
+BN_INLINE void tile_mul(bool pairs, float *c, bool load, const tile_unit *a,
+                        int lda, const tile_unit *b, int ldb, int steps)
+{
+    tile_vec acc[TILE_M][TILE_V];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_M; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < TILE_V; v++)
+            acc[i][v] = load ? tile_load(c + i * TILE_N + v * TILE_LANES)
+                             : (tile_vec){0};
+    for (int p = 0; p < steps; p++) {
+        tile_vec bv[TILE_V];
+
+#pragma GCC unroll 4
+        for (int v = 0; v < TILE_V; v++)
+            bv[v] = tile_load(b + v * TILE_LANES);
+#pragma GCC unroll 16
+        for (int i = 0; i < TILE_M; i++)
+#pragma GCC unroll 4
+            for (int v = 0; v < TILE_V; v++)
+                acc[i][v] = tile_fma(pairs, acc[i][v], a + i, bv[v]);
+        a += lda;
+        b += ldb;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_M; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < TILE_V; v++)
+            *(tile_any *)(c + i * TILE_N + v * TILE_LANES) = acc[i][v];
+}
+
+#endif

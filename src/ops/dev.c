@@ -1,0 +1,34 @@
+#include "config.h"
+#include "ops/ops.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void bn_dev_destroy(struct bn_dev *d)
+{
+    if (d != NULL)
+        d->destroy(d);
+}
+
+int bn_dev_check(struct bn_dev *d, struct bn_err *err)
+{
+    if (!d->failed)
+        return 0;
+    if (err != NULL)
+        *err = d->err;
+    return -1;
+}
+
+void bn_dev_fail(struct bn_dev *d, enum bn_err_code code, const char *fmt, ...)
+{
+    char text[sizeof(d->err.text)];
+    va_list ap;
+
+    if (d->failed)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    bn_fail(&d->err, code, "%s", text);
+    d->failed = true;
+}

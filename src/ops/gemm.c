@@ -1,0 +1,112 @@
+#include "config.h"
+#include "ops/cpu.h"
+
+void bn_cpu_gemm(struct bn_dev *d, struct bn_gemm *g)
+{
+    struct bn_cpu *cpu = d->state;
+
+    if (d->failed || g->m == 0 || g->n == 0)
+        return;
+    g->threads = d->threads;
+    g->work = cpu->gemm_work.base;
+    bn_gemm_cpu(g);
+}
+
+static void mat_changed(struct bn_dev *d, enum bn_dtype t, struct bn_mat *m)
+{
+    (void)d;
+    (void)t;
+    (void)m; /* operands are packed as they are used */
+}
+
+static void mat_release(struct bn_dev *d, struct bn_mat *m)
+{
+    (void)d;
+    m->pack = NULL;
+}
+
+static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
+                   const void *x, const struct bn_mat *w, const void *bias,
+                   int n, bool acc)
+{
+    bn_cpu_gemm(d, &(struct bn_gemm){.t = t,
+                                     .tc = t,
+                                     .m = n,
+                                     .n = w->rows,
+                                     .k = w->cols,
+                                     .a = x,
+                                     .lda = w->cols,
+                                     .b = w->data,
+                                     .ldb = w->cols,
+                                     .bias = bias,
+                                     .c = y,
+                                     .ldc = ldy,
+                                     .acc = acc});
+}
+
+static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
+                       const void *x, const struct bn_mat *w, int n)
+{
+    bn_cpu_gemm(d, &(struct bn_gemm){.t = t,
+                                     .tc = BN_F32,
+                                     .m = n,
+                                     .n = w->rows,
+                                     .k = w->cols,
+                                     .a = x,
+                                     .lda = w->cols,
+                                     .b = w->data,
+                                     .ldb = w->cols,
+                                     .c = y,
+                                     .ldc = ldy});
+}
+
+static void linear_dx(struct bn_dev *d, enum bn_dtype t, void *dx,
+                      const void *dy, int lddy, const struct bn_mat *w, int n,
+                      bool acc)
+{
+    bn_cpu_gemm(d, &(struct bn_gemm){.t = t,
+                                     .tc = t,
+                                     .m = n,
+                                     .n = w->cols,
+                                     .k = w->rows,
+                                     .a = dy,
+                                     .lda = lddy,
+                                     .b = w->data,
+                                     .ldb = w->cols,
+                                     .b_by_k = true,
+                                     .c = dx,
+                                     .ldc = w->cols,
+                                     .acc = acc});
+}
+
+static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
+                      const void *dy, int lddy, const void *x, int rows,
+                      int cols, int n)
+{
+    if (n == 0)
+        return;
+    bn_cpu_gemm(d, &(struct bn_gemm){.t = t,
+                                     .tc = BN_F32,
+                                     .m = rows,
+                                     .n = cols,
+                                     .k = n,
+                                     .a = dy,
+                                     .lda = lddy,
+                                     .a_by_k = true,
+                                     .b = x,
+                                     .ldb = cols,
+                                     .b_by_k = true,
+                                     .c = dw,
+                                     .ldc = cols,
+                                     .acc = true});
+}
+
+void bn_cpu_fill_gemm(struct bn_ops *op)
+{
+    op->mat_changed = mat_changed;
+    op->mat_release = mat_release;
+    op->linear = linear;
+    op->linear_f32 = linear_f32;
+    op->linear_dx = linear_dx;
+    op->linear_dw = linear_dw;
+}
