@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static const char *const sft[] = {"loss", "mean_token_accuracy", NULL};
+static const char *const sft[] = {"loss", "nll_loss", "mean_token_accuracy",
+                                  NULL};
 static const char *const orpo[] = {
     "loss",          "nll_loss",           "log_odds_ratio",
     "log_odds_chosen", "rewards/chosen",   "rewards/rejected",

@@ -18,6 +18,7 @@ struct bn_seqs {
      * mean over the vocabulary of log p; == logp where there is none */
     const double *smooth;
     const int *ntok; /* [n] targets summed over */
+    const int *hits; /* [n] targets that were the most likely token */
 };
 
 /* What the sums are divided by: counted over all ranks and micro-batches of

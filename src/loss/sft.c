@@ -17,6 +17,7 @@ static int eval(const struct bn_loss_params *p, const struct bn_seqs *s,
                            s->smooth[i]);
         metrics[0] -= s->smooth[i] / d->tokens;
         metrics[1] -= s->logp[i] / d->tokens;
+        metrics[2] += s->hits[i] / d->tokens;
         if (dlogp != NULL)
             dlogp[i] = -1 / d->tokens;
     }
@@ -34,8 +35,8 @@ const struct bn_loss bn_loss_sft = {
     .name = "sft",
     .group = 1,
     .additive = true,
-    .nkeys = 2,
-    .keys = {"loss", "nll_loss"},
+    .nkeys = 3,
+    .keys = {"loss", "nll_loss", "mean_token_accuracy"},
     .eval = eval,
     .count = count,
 };

@@ -8,6 +8,17 @@ src_model_libmodelconf_a_SOURCES = \
 	src/model/rope.c src/model/rope.h
 MODELCONF_LIBS = src/model/libmodelconf.a $(BASE_LIBS)
 
+noinst_LIBRARIES += src/model/libmodel.a
+src_model_libmodel_a_SOURCES = \
+	src/model/acts.c \
+	src/model/forward.c \
+	src/model/head.c src/model/head.h \
+	src/model/layer.c src/model/layer.h \
+	src/model/model.h \
+	src/model/weights.c
+MODEL_LIBS = src/model/libmodel.a $(MODELCONF_LIBS) $(MESH_LIBS) \
+	$(LOSS_LIBS) $(OPS_LIBS)
+
 if HAVE_CMOCKA
 MODELCONF_TESTS = src/model/test/config.t src/model/test/params.t \
 	src/model/test/rope.t

@@ -1,7 +1,8 @@
 # src/optim: schedules, AdamW over the flat parameters
 noinst_LIBRARIES += src/optim/liboptim.a
-src_optim_liboptim_a_SOURCES = src/optim/schedule.c src/optim/schedule.h
-OPTIM_LIBS = src/optim/liboptim.a $(BASE_LIBS)
+src_optim_liboptim_a_SOURCES = src/optim/adamw.c src/optim/adamw.h \
+	src/optim/schedule.c src/optim/schedule.h
+OPTIM_LIBS = src/optim/liboptim.a $(MODEL_LIBS)
 
 if HAVE_CMOCKA
 check_PROGRAMS += src/optim/test/schedule.t

@@ -24,7 +24,8 @@ static double left(const struct bn_schedule *s, long step)
     long rest = s->total - step;
     if (rest >= s->decay)
         return 1;
-    return rest > 0 ? (double)rest / (double)s->decay : 0;
+    double over = rest > 0 ? 1 - (double)rest / (double)s->decay : 1;
+    return s->decay_cosine ? (1 + cos(M_PI * over)) / 2 : 1 - over;
 }
 
 double bn_schedule_lr(const struct bn_schedule *s, long step)

@@ -55,12 +55,13 @@ static void odds_equal_the_table(void **state)
 enum { N = 6 };
 static const double logp0[N] = {-20.5, -7.25, -3.5, -4, -0.75, -16};
 static const int ntok[N] = {9, 5, 4, 3, 2, 11};
+static const int hits[N] = {1, 5, 0, 2, 1, 7};
 
 static double value(const struct bn_loss *l, const double *logp, double beta)
 {
     struct bn_loss_params p = {.beta = beta};
     struct bn_loss_denom d = {.tokens = 37, .examples = 5};
-    struct bn_seqs s = {N, logp, logp, ntok};
+    struct bn_seqs s = {N, logp, logp, ntok, hits};
     double m[BN_LOSS_MAX_KEYS] = {0};
     struct bn_err err;
 
@@ -77,7 +78,7 @@ static void gradients_equal_differences(void **state)
         const struct bn_loss *l = bn_loss_find(names[k]);
         struct bn_loss_params p = {.beta = 0.3};
         struct bn_loss_denom d = {.tokens = 37, .examples = 5};
-        struct bn_seqs s = {N, logp0, logp0, ntok};
+        struct bn_seqs s = {N, logp0, logp0, ntok, hits};
         double m[BN_LOSS_MAX_KEYS] = {0}, g[N];
         struct bn_err err;
 
@@ -102,9 +103,10 @@ static void shares_add_up(void **state)
     const struct bn_loss *l = &bn_loss_orpo;
     struct bn_loss_params p = {.beta = 0.1};
     struct bn_loss_denom d = {0};
-    struct bn_seqs all = {N, logp0, logp0, ntok};
-    struct bn_seqs one = {3, logp0, logp0, ntok};
-    struct bn_seqs two = {3, logp0 + 3, logp0 + 3, ntok + 3};
+    struct bn_seqs all = {N, logp0, logp0, ntok, hits};
+    struct bn_seqs one = {3, logp0, logp0, ntok, hits};
+    struct bn_seqs two = {3, logp0 + 3, logp0 + 3, ntok + 3,
+                         hits + 3};
     double a[BN_LOSS_MAX_KEYS] = {0}, b[BN_LOSS_MAX_KEYS] = {0};
     struct bn_err err;
 
@@ -124,7 +126,7 @@ static void certain_answers_are_bounded_or_refused(void **state)
 {
     double logp[3] = {0, -1e-9, -5}, g[3], m[BN_LOSS_MAX_KEYS] = {0};
     int n[3] = {0, 1, 4};
-    struct bn_seqs s = {3, logp, logp, n};
+    struct bn_seqs s = {3, logp, logp, n, n};
     struct bn_loss_denom d = {.tokens = 1, .examples = 1};
     struct bn_loss_params p = {.beta = 1, .x_max = -1e-6};
     long clamped = 0;

@@ -13,7 +13,7 @@ static void same(double got, double want)
 
 static void warmup_has_two_beginnings(void **state)
 {
-    struct bn_schedule s = {BN_SCHED_LINEAR, 1, 0, 4, false, 0, 12};
+    struct bn_schedule s = {.type = BN_SCHED_LINEAR, .lr = 1, .warmup = 4, .total = 12};
 
     (void)state;
     same(bn_schedule_lr(&s, 0), 0);
@@ -26,7 +26,8 @@ static void warmup_has_two_beginnings(void **state)
 
 static void decays_end_where_they_should(void **state)
 {
-    struct bn_schedule s = {BN_SCHED_LINEAR, 2, 0.1, 4, false, 4, 12};
+    struct bn_schedule s = {.type = BN_SCHED_LINEAR, .lr = 2, .min_ratio = 0.1,
+                            .warmup = 4, .decay = 4, .total = 12};
 
     (void)state;
     same(bn_schedule_lr(&s, 8), 2 * (0.1 + 0.9 * 0.5));
@@ -41,11 +42,13 @@ static void decays_end_where_they_should(void **state)
     same(bn_schedule_lr(&s, 8), 2);
     same(bn_schedule_lr(&s, 10), 2 * (0.1 + 0.9 * 0.5));
     same(bn_schedule_lr(&s, 12), 0.2);
+    s.decay_cosine = true;
+    same(bn_schedule_lr(&s, 9), 2 * (0.1 + 0.9 * (1 + M_SQRT1_2) / 2));
 }
 
 static void no_warmup_and_no_steps(void **state)
 {
-    struct bn_schedule s = {BN_SCHED_COSINE, 1, 0, 0, false, 0, 0};
+    struct bn_schedule s = {.type = BN_SCHED_COSINE, .lr = 1};
 
     (void)state;
     same(bn_schedule_lr(&s, 0), 0);

@@ -1,0 +1,109 @@
+/* Checkpoints: a directory that exists whole or not at all
+ * (doc/formats/checkpoint.md).
+ *
+ *   OUTPUT/checkpoint-STEP/manifest.json
+ *   OUTPUT/checkpoint-STEP/config.json
+ *   OUTPUT/checkpoint-STEP/state-ppP-tpT-dpD.bin   one a distinct shard
+ *
+ * A shard holds fp32 masters and both Adam moments of a range of one rank's
+ * flat parameters. The manifest names every shard with its place in the
+ * model, its size and its hash, so it can be read back onto any layout. All
+ * of it is written to a temporary directory, synced, then renamed.
+ */
+#ifndef BN_CKPT_CKPT_H
+#define BN_CKPT_CKPT_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "model/config.h"
+#include "model/params.h"
+#include "ops/ops.h"
+
+/* The range of one part's flat parameters that a shard holds. */
+struct bn_ckpt_shard {
+    struct bn_part part;
+    int pp, dp; /* coordinates, for the name */
+    size_t begin, count;
+    size_t bytes;
+    struct bn_hash hash;
+};
+
+/* Where the state of a range lies: device memory, fp32. */
+struct bn_ckpt_state {
+    float *master, *m, *v; /* [count] */
+};
+
+enum { BN_CKPT_NAME = 64 };
+/* "state-pp0-tp1-dp2.bin"; returns 'out'. */
+char *bn_ckpt_shard_name(const struct bn_ckpt_shard *s,
+                         char out[BN_CKPT_NAME]);
+
+/* --- Writing: begin (rank 0), shard (its one writer), commit (rank 0) ---- */
+
+/* Make the empty temporary directory of checkpoint 'step'; what an
+ * interrupted save of the same step left there is removed. Malloc'ed path,
+ * NULL on failure. Local. */
+char *bn_ckpt_begin(const char *output_dir, long step, struct bn_err *err);
+/* Write one shard into 'tmp', synced; sets s->bytes and s->hash. A failure
+ * names the path; the file is removed. Local. */
+int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
+                        const struct bn_ckpt_state *state, struct bn_dev *dev,
+                        struct bn_err *err);
+/* Write config and manifest (shards[n] of all ranks; 'loop' is stored as it
+ * is, 'trajectory' is the run's fingerprint text, see conf.h), sync, and
+ * rename 'tmp' to OUTPUT/checkpoint-STEP. If that exists already it is
+ * replaced. On failure 'tmp' is removed and older checkpoints are as they
+ * were. Local. */
+int bn_ckpt_commit(const char *tmp, const char *output_dir, long step,
+                   const struct bn_ckpt_shard *shards, size_t n,
+                   const struct bn_model_config *cfg, const char *trajectory,
+                   const json_t *loop, struct bn_err *err);
+
+/* Remove checkpoints of OUTPUT so that 'limit' (0: all) stay, the newest and
+ * step 'keep' (-1: none) among them. Only directories with a manifest that
+ * this library wrote are touched. A directory that cannot be removed is a
+ * warning. Local. */
+void bn_ckpt_prune(const char *output_dir, long limit, long keep);
+
+/* --- Reading ------------------------------------------------------------ */
+
+struct bn_ckpt {
+    char *path;
+    long step;
+    struct bn_model_config cfg;
+    char *trajectory;
+    json_t *loop; /* owned */
+    struct bn_ckpt_shard *shard;
+    struct bn_map *map; /* of each shard */
+    size_t n;
+};
+
+/* Open a checkpoint directory: manifest, sizes and hashes of every shard. A
+ * torn, truncated, altered or foreign file is class data and is named.
+ * 'verify' false skips the hashes. NULL on failure. Local. */
+struct bn_ckpt *bn_ckpt_open(const char *path, bool verify,
+                             struct bn_err *err);
+void bn_ckpt_close(struct bn_ckpt *c);
+
+/* The newest whole checkpoint of OUTPUT; each newer one that is not whole is
+ * named in a warning. '*found' is NULL if there is none. Local. */
+int bn_ckpt_newest(const char *output_dir, struct bn_ckpt **found,
+                   struct bn_err *err);
+
+/* Copy the state of range [begin, begin + count) of the parameters 'params'
+ * (any layout of the same model) out of the shards; elements of padding
+ * become 0. Something that no shard holds is an error. Local. */
+int bn_ckpt_read(const struct bn_ckpt *c, const struct bn_params *params,
+                 size_t begin, size_t count, const struct bn_ckpt_state *to,
+                 struct bn_dev *dev, struct bn_err *err);
+
+/* Steps of the checkpoints in OUTPUT that have a manifest, ascending;
+ * malloc'ed '*steps'. An absent directory has none. Local. */
+int bn_ckpt_list(const char *output_dir, long **steps, size_t *n,
+                 struct bn_err *err);
+
+#endif

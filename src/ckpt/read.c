@@ -1,0 +1,236 @@
+/* Finding, opening and checking checkpoints. */
+#include "config.h"
+#include "ckpt/ckpt.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int ascending(const void *a, const void *b)
+{
+    long x = *(const long *)a, y = *(const long *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The step in "checkpoint-STEP"; -1 for any other name. */
+static long step_of(const char *name)
+{
+    static const char prefix[] = "checkpoint-";
+    char *end;
+    long step;
+
+    if (!bn_str_starts(name, prefix))
+        return -1;
+    name += strlen(prefix);
+    step = strtol(name, &end, 10);
+    return *name >= '0' && *name <= '9' && *end == '\0' ? step : -1;
+}
+
+int bn_ckpt_list(const char *output_dir, long **steps, size_t *n,
+                 struct bn_err *err)
+{
+    DIR *d = opendir(output_dir);
+    size_t cap = 0;
+    struct dirent *e;
+
+    *steps = NULL;
+    *n = 0;
+    if (d == NULL)
+        return errno == ENOENT
+                   ? 0
+                   : bn_fail(err, bn_err_from_errno(errno),
+                             "cannot list '%s': %s", output_dir,
+                             strerror(errno));
+    for (e = readdir(d); e != NULL; e = readdir(d)) {
+        long step = step_of(e->d_name);
+        char *path = bn_asprintf("%s/%s/manifest.json", output_dir,
+                                 e->d_name);
+
+        if (step >= 0 && bn_exists(path)) {
+            bn_grow(steps, &cap, *n + 1, sizeof(**steps));
+            (*steps)[(*n)++] = step;
+        }
+        free(path);
+    }
+    closedir(d);
+    if (*n > 0)
+        qsort(*steps, *n, sizeof(**steps), ascending);
+    return 0;
+}
+
+static int64_t get_int(const json_t *o, const char *key, bool *bad)
+{
+    json_t *v = json_object_get(o, key);
+
+    if (json_is_boolean(v))
+        return json_is_true(v);
+    if (!json_is_integer(v) || json_integer_value(v) < 0)
+        *bad = true;
+    return json_integer_value(v);
+}
+
+static int hex_hash(const char *s, struct bn_hash *h)
+{
+    char part[17] = {0};
+
+    if (s == NULL || strlen(s) != BN_HASH_HEX - 1
+        || strspn(s, "0123456789abcdef") != BN_HASH_HEX - 1)
+        return -1;
+    memcpy(part, s, 16);
+    h->hi = strtoull(part, NULL, 16);
+    h->lo = strtoull(s + 16, NULL, 16);
+    return 0;
+}
+
+/* One entry of the manifest's list; its file name must be the one that its
+ * coordinates give, so no path can be smuggled in. */
+static int parse_shard(const json_t *o, struct bn_ckpt_shard *s,
+                       const char *where, struct bn_err *err)
+{
+    const char *file = json_string_value(json_object_get(o, "file"));
+    const char *hash = json_string_value(json_object_get(o, "xxh3_128"));
+    char name[BN_CKPT_NAME];
+    bool bad = false;
+
+    s->pp = (int)get_int(o, "pp", &bad);
+    s->dp = (int)get_int(o, "dp", &bad);
+    s->part.tp_rank = (int)get_int(o, "tp", &bad);
+    s->part.tp_size = (int)get_int(o, "tp_size", &bad);
+    s->part.first_layer = (int)get_int(o, "first_layer", &bad);
+    s->part.end_layer = (int)get_int(o, "end_layer", &bad);
+    s->part.has_embed = get_int(o, "embed", &bad) != 0;
+    s->part.has_head = get_int(o, "head", &bad) != 0;
+    s->begin = (size_t)get_int(o, "begin", &bad);
+    s->count = (size_t)get_int(o, "count", &bad);
+    s->bytes = (size_t)get_int(o, "bytes", &bad);
+    if (bad || file == NULL || hex_hash(hash, &s->hash) < 0
+        || strcmp(file, bn_ckpt_shard_name(s, name)) != 0
+        || s->bytes != 3 * sizeof(float) * s->count)
+        return bn_fail(err, BN_ERR_DATA, "%s: a shard's entry is not valid",
+                       where);
+    return 0;
+}
+
+static int parse_manifest(struct bn_ckpt *c, const char *path,
+                          struct bn_err *err)
+{
+    json_t *m = bn_json_load(path, err), *list, *o;
+    const char *format, *trajectory;
+    bool bad = false;
+    size_t i;
+    int rc = 0;
+
+    if (m == NULL)
+        return -1;
+    format = json_string_value(json_object_get(m, "format"));
+    trajectory = json_string_value(json_object_get(m, "trajectory"));
+    list = json_object_get(m, "shards");
+    c->step = (long)get_int(m, "step", &bad);
+    if (bad || format == NULL || strcmp(format, "burnish checkpoint") != 0
+        || get_int(m, "version", &bad) != 1 || trajectory == NULL
+        || !json_is_object(json_object_get(m, "loop"))
+        || json_array_size(list) == 0) {
+        json_decref(m);
+        return bn_fail(err, BN_ERR_DATA, "%s: not a manifest of a burnish "
+                       "checkpoint, version 1", path);
+    }
+    c->trajectory = bn_strdup(trajectory);
+    c->loop = json_incref(json_object_get(m, "loop"));
+    c->n = json_array_size(list);
+    c->shard = BN_NEWN(struct bn_ckpt_shard, c->n);
+    c->map = BN_NEWN(struct bn_map, c->n);
+    json_array_foreach(list, i, o)
+    {
+        if (rc == 0)
+            rc = parse_shard(o, &c->shard[i], path, err);
+    }
+    json_decref(m);
+    return rc;
+}
+
+static int open_shard(struct bn_ckpt *c, size_t i, bool verify,
+                      struct bn_err *err)
+{
+    const struct bn_ckpt_shard *s = &c->shard[i];
+    char name[BN_CKPT_NAME];
+    char *path = bn_path_join(c->path, bn_ckpt_shard_name(s, name));
+    int rc = bn_map_open(&c->map[i], path, err);
+
+    if (rc == 0 && c->map[i].len != s->bytes)
+        rc = bn_fail(err, BN_ERR_DATA, "'%s' has %zu bytes, the manifest says"
+                     " %zu", path, c->map[i].len, s->bytes);
+    if (rc == 0 && verify) {
+        struct bn_hash h = bn_hash_bytes(c->map[i].data, s->bytes);
+
+        if (h.hi != s->hash.hi || h.lo != s->hash.lo)
+            rc = bn_fail(err, BN_ERR_DATA, "'%s' is not what was written: its"
+                         " checksum differs from the manifest's", path);
+    }
+    free(path);
+    return rc;
+}
+
+struct bn_ckpt *bn_ckpt_open(const char *path, bool verify,
+                             struct bn_err *err)
+{
+    struct bn_ckpt *c = BN_NEW(struct bn_ckpt);
+    char *manifest = bn_path_join(path, "manifest.json");
+    char *config = bn_path_join(path, "config.json");
+    int rc;
+
+    c->path = bn_strdup(path);
+    rc = parse_manifest(c, manifest, err);
+    if (rc == 0)
+        rc = bn_model_config_load(&c->cfg, config, NULL, err);
+    for (size_t i = 0; rc == 0 && i < c->n; i++)
+        rc = open_shard(c, i, verify, err);
+    free(manifest);
+    free(config);
+    if (rc == 0)
+        return c;
+    bn_ckpt_close(c);
+    return NULL;
+}
+
+void bn_ckpt_close(struct bn_ckpt *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; c->map != NULL && i < c->n; i++)
+        bn_map_close(&c->map[i]);
+    free(c->map);
+    free(c->shard);
+    free(c->trajectory);
+    json_decref(c->loop);
+    free(c->path);
+    free(c);
+}
+
+int bn_ckpt_newest(const char *output_dir, struct bn_ckpt **found,
+                   struct bn_err *err)
+{
+    long *steps;
+    size_t n;
+
+    *found = NULL;
+    if (bn_ckpt_list(output_dir, &steps, &n, err) < 0)
+        return -1;
+    while (n > 0 && *found == NULL) {
+        char *path = bn_asprintf("%s/checkpoint-%ld", output_dir, steps[--n]);
+        struct bn_err why;
+
+        *found = bn_ckpt_open(path, true, &why);
+        if (*found == NULL)
+            bn_warn("checkpoint '%s' cannot be used, trying an older one: %s",
+                    path, why.text);
+        free(path);
+    }
+    free(steps);
+    return 0;
+}

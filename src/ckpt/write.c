@@ -1,0 +1,215 @@
+/* Writing a checkpoint. */
+#include "config.h"
+#include "ckpt/ckpt.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 8 << 20 };
+
+char *bn_ckpt_shard_name(const struct bn_ckpt_shard *s,
+                         char out[BN_CKPT_NAME])
+{
+    snprintf(out, BN_CKPT_NAME, "state-pp%d-tp%d-dp%d.bin", s->pp,
+             s->part.tp_rank, s->dp);
+    return out;
+}
+
+char *bn_ckpt_begin(const char *output_dir, long step, struct bn_err *err)
+{
+    char *tmp = bn_asprintf("%s/tmp.checkpoint-%ld", output_dir, step);
+
+    if (bn_remove_tree(tmp, err) == 0 && bn_mkdirs(tmp, err) == 0)
+        return tmp;
+    free(tmp);
+    return NULL;
+}
+
+struct writer {
+    int fd;
+    const char *path;
+    struct bn_hasher *hash;
+    size_t bytes;
+    char *block;
+    struct bn_dev *dev;
+};
+
+static int put(struct writer *w, const float *p, size_t n,
+               struct bn_err *err)
+{
+    enum { STEP = BLOCK / sizeof(float) };
+
+    for (size_t i = 0; i < n; i += STEP) {
+        size_t k = n - i < STEP ? n - i : STEP;
+
+        w->dev->op.to_host(w->dev, w->block, BN_F32, p + i, BN_F32, k);
+        if (bn_dev_check(w->dev, err) < 0
+            || bn_write_all(w->fd, w->block, k * sizeof(float), w->path, err)
+                   < 0)
+            return -1;
+        bn_hasher_add(w->hash, w->block, k * sizeof(float));
+        w->bytes += k * sizeof(float);
+    }
+    return 0;
+}
+
+int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
+                        const struct bn_ckpt_state *state, struct bn_dev *dev,
+                        struct bn_err *err)
+{
+    char name[BN_CKPT_NAME];
+    char *path = bn_path_join(tmp, bn_ckpt_shard_name(s, name));
+    struct writer w = {.path = path, .dev = dev};
+    int rc = -1;
+
+    w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w.fd < 0) {
+        bn_fail(err, bn_err_from_errno(errno), "cannot create '%s': %s", path,
+                strerror(errno));
+        free(path);
+        return -1;
+    }
+    w.block = bn_malloc(BLOCK);
+    w.hash = bn_hasher_begin();
+    if (put(&w, state->master, s->count, err) == 0
+        && put(&w, state->m, s->count, err) == 0
+        && put(&w, state->v, s->count, err) == 0) {
+        rc = fsync(w.fd);
+        if (rc < 0)
+            bn_fail(err, bn_err_from_errno(errno), "cannot sync '%s': %s",
+                    path, strerror(errno));
+    }
+    if (close(w.fd) < 0 && rc == 0)
+        rc = bn_fail(err, bn_err_from_errno(errno), "cannot close '%s': %s",
+                     path, strerror(errno));
+    s->hash = bn_hasher_end(w.hash);
+    s->bytes = w.bytes;
+    if (rc < 0)
+        unlink(path);
+    free(w.block);
+    free(path);
+    return rc;
+}
+
+static json_t *shard_json(const struct bn_ckpt_shard *s)
+{
+    char name[BN_CKPT_NAME], hex[BN_HASH_HEX];
+
+    return json_pack(
+        "{s:s, s:I, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:I, s:I}",
+        "file", bn_ckpt_shard_name(s, name), "bytes", (json_int_t)s->bytes,
+        "xxh3_128", bn_hash_hex(s->hash, hex), "pp", s->pp, "dp", s->dp,
+        "tp", s->part.tp_rank, "tp_size", s->part.tp_size, "first_layer",
+        s->part.first_layer, "end_layer", s->part.end_layer, "embed",
+        (int)s->part.has_embed, "head", (int)s->part.has_head, "begin",
+        (json_int_t)s->begin, "count", (json_int_t)s->count);
+}
+
+static int put_json(const char *dir, const char *name, const json_t *v,
+                    struct bn_err *err)
+{
+    char *path = bn_path_join(dir, name);
+    char *text = json_dumps(v, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    int rc = bn_file_write(path, text, strlen(text), err);
+
+    free(text);
+    free(path);
+    return rc;
+}
+
+static int put_manifest(const char *tmp, long step,
+                        const struct bn_ckpt_shard *shards, size_t n,
+                        const char *trajectory, const json_t *loop,
+                        struct bn_err *err)
+{
+    json_t *list = json_array(), *m;
+    int rc;
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, shard_json(&shards[i]));
+    m = json_pack("{s:s, s:i, s:I, s:s, s:O, s:o}", "format",
+                  "burnish checkpoint", "version", 1, "step",
+                  (json_int_t)step, "trajectory", trajectory, "loop", loop,
+                  "shards", list);
+    rc = put_json(tmp, "manifest.json", m, err);
+    json_decref(m);
+    return rc;
+}
+
+/* Put the finished directory in its place; a former one of the same step
+ * steps aside first and is removed after. */
+static int swap_in(const char *tmp, const char *final, struct bn_err *err)
+{
+    char *old = bn_asprintf("%s.old", final);
+    int rc = 0;
+
+    bn_remove_tree(old, NULL);
+    if (rename(final, old) < 0 && errno != ENOENT)
+        rc = bn_fail(err, bn_err_from_errno(errno), "cannot move '%s' aside:"
+                     " %s", final, strerror(errno));
+    if (rc == 0 && rename(tmp, final) < 0) {
+        rc = bn_fail(err, bn_err_from_errno(errno), "cannot rename '%s' to "
+                     "'%s': %s", tmp, final, strerror(errno));
+        rename(old, final); /* if there was one, it is back */
+    }
+    if (rc == 0)
+        bn_remove_tree(old, NULL);
+    free(old);
+    return rc;
+}
+
+int bn_ckpt_commit(const char *tmp, const char *output_dir, long step,
+                   const struct bn_ckpt_shard *shards, size_t n,
+                   const struct bn_model_config *cfg, const char *trajectory,
+                   const json_t *loop, struct bn_err *err)
+{
+    char *final = bn_asprintf("%s/checkpoint-%ld", output_dir, step);
+    json_t *config = bn_model_config_json(cfg, NULL, BN_F32);
+    int rc = -1;
+
+    if (put_json(tmp, "config.json", config, err) == 0
+        && put_manifest(tmp, step, shards, n, trajectory, loop, err) == 0
+        && bn_dir_sync(tmp, err) == 0 && swap_in(tmp, final, err) == 0)
+        rc = bn_dir_sync(output_dir, err);
+    if (rc < 0)
+        bn_remove_tree(tmp, NULL);
+    json_decref(config);
+    free(final);
+    return rc;
+}
+
+void bn_ckpt_prune(const char *output_dir, long limit, long keep)
+{
+    struct bn_err err;
+    long *steps;
+    size_t n;
+
+    if (limit <= 0 || bn_ckpt_list(output_dir, &steps, &n, &err) < 0)
+        return;
+    size_t extra = n > (size_t)limit ? n - (size_t)limit : 0;
+    for (size_t i = 0; i + 1 < n && extra > 0; i++) {
+        if (steps[i] == keep)
+            continue;
+        char *path = bn_asprintf("%s/checkpoint-%ld", output_dir, steps[i]);
+        char *gone = bn_asprintf("%s/tmp.gone-%ld", output_dir, steps[i]);
+
+        /* Renamed first, so that a half-removed one is never found. */
+        if (rename(path, gone) < 0)
+            bn_warn("cannot remove old checkpoint '%s': %s", path,
+                    strerror(errno));
+        else if (bn_remove_tree(gone, &err) < 0)
+            bn_warn("%s", err.text);
+        extra--;
+        free(path);
+        free(gone);
+    }
+    free(steps);
+}

@@ -1,0 +1,126 @@
+/* Where activations lie. One list says what is kept a layer and what is
+ * shared, so that a plan and the real arena cannot differ.
+ */
+#include "config.h"
+#include "model/model.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+struct layout {
+    struct bn_arena *arena;
+    size_t n, elem; /* tokens; bytes of type t */
+};
+
+static void *rows(const struct layout *l, int cols)
+{
+    return bn_arena_get(l->arena, l->n * (size_t)cols * l->elem);
+}
+
+static float *stats(const struct layout *l, int per_token)
+{
+    return bn_arena_get(l->arena,
+                        l->n * (size_t)per_token * sizeof(float));
+}
+
+static void residuals(struct bn_layer_acts *k, const struct layout *l,
+                      const struct bn_model *m)
+{
+    k->x_a = rows(l, m->cfg.hidden_size);
+}
+
+static void attention_part(struct bn_layer_acts *k, const struct layout *l,
+                           const struct bn_model *m)
+{
+    int hd = m->cfg.head_dim;
+
+    k->rstd_a = stats(l, 1);
+    k->y_a = rows(l, m->cfg.hidden_size);
+    k->qkv = rows(l, (m->heads + 2 * m->kv_heads) * hd);
+    if (m->cfg.qk_norm) {
+        k->qk = rows(l, (m->heads + m->kv_heads) * hd);
+        k->rstd_q = stats(l, m->heads);
+        k->rstd_k = stats(l, m->kv_heads);
+    }
+    k->o = rows(l, m->heads * hd);
+    k->lse = stats(l, m->heads);
+}
+
+static void mlp_part(struct bn_layer_acts *k, const struct layout *l,
+                     const struct bn_model *m)
+{
+    k->x_m = rows(l, m->cfg.hidden_size);
+    k->rstd_m = stats(l, 1);
+    k->y_m = rows(l, m->cfg.hidden_size);
+    k->gate_up = rows(l, 2 * m->ffn);
+}
+
+/* Layer i's own memory where it must be kept, else layer 0's. */
+static void layers(struct bn_acts *a, const struct layout *l,
+                   const struct bn_model *m, bool backward)
+{
+    bool keep_mlp = backward && a->recompute != BN_RECOMPUTE_FULL;
+    bool keep_attn = backward && a->recompute == BN_RECOMPUTE_NONE;
+
+    for (int i = 0; i < m->nlayers; i++) {
+        struct bn_layer_acts *k = &a->layer[i];
+
+        if (i > 0)
+            *k = a->layer[0];
+        if (i == 0 || backward)
+            residuals(k, l, m);
+        if (i == 0 || keep_attn)
+            attention_part(k, l, m);
+        if (i == 0 || keep_mlp)
+            mlp_part(k, l, m);
+    }
+}
+
+static size_t attn_work(const struct bn_model *m, int tokens, int segs)
+{
+    struct bn_attn t = {.nq = tokens,
+                        .nkv = tokens,
+                        .heads = m->heads,
+                        .kv_heads = m->kv_heads,
+                        .hd = m->cfg.head_dim,
+                        .nseg = segs};
+
+    return m->dev->op.attn_work(m->dev, &t);
+}
+
+void bn_acts_init(struct bn_acts *a, const struct bn_model *m, int max_tokens,
+                  int max_segs, enum bn_recompute recompute, bool backward,
+                  struct bn_arena *arena)
+{
+    int hd = m->cfg.head_dim, hidden = m->cfg.hidden_size;
+    struct layout l = {arena, (size_t)max_tokens, bn_dtype_size(m->t)};
+
+    *a = (struct bn_acts){.max_tokens = max_tokens,
+                          .max_segs = max_segs,
+                          .recompute = recompute};
+    a->layer = BN_NEWN(struct bn_layer_acts, (size_t)m->nlayers);
+    layers(a, &l, m, backward);
+    a->x_f = rows(&l, hidden);
+    a->y_f = rows(&l, hidden);
+    a->rstd_f = stats(&l, 1);
+    a->h = rows(&l, hidden);
+    a->act = rows(&l, m->ffn);
+    if (backward) {
+        a->d_x = rows(&l, hidden);
+        a->d_o = rows(&l, m->heads * hd);
+        a->d_qkv = rows(&l, (m->heads + 2 * m->kv_heads) * hd);
+        if (m->cfg.qk_norm)
+            a->d_qk = rows(&l, (m->heads + m->kv_heads) * hd);
+    }
+    a->attn_work = bn_arena_get(arena, attn_work(m, max_tokens, max_segs));
+    a->ids = bn_arena_get(arena, l.n * sizeof(int32_t));
+    a->pos = bn_arena_get(arena, l.n * sizeof(int32_t));
+    a->seg = bn_arena_get(arena,
+                          (size_t)max_segs * sizeof(struct bn_attn_seg));
+}
+
+void bn_acts_release(struct bn_acts *a)
+{
+    free(a->layer);
+    *a = (struct bn_acts){0};
+}

@@ -1,0 +1,85 @@
+/* The whole model over one micro-batch. */
+#include "config.h"
+#include "model/layer.h"
+
+#include <string.h>
+
+static int upload(struct bn_model *m, struct bn_acts *a,
+                  const struct bn_batch *b, struct bn_err *err)
+{
+    const struct bn_ops *op = &m->dev->op;
+
+    if (b->ntok > a->max_tokens || b->nseg > a->max_segs)
+        return bn_fail(err, BN_ERR_BUG, "batch of %d tokens in %d segments, "
+                       "planned for %d in %d", b->ntok, b->nseg,
+                       a->max_tokens, a->max_segs);
+    for (int i = 0; i < b->ntok; i++)
+        if (b->ids[i] < 0 || b->ids[i] >= m->cfg.vocab_size
+            || b->pos[i] < 0 || b->pos[i] >= m->max_pos)
+            return bn_fail(err, BN_ERR_DATA, "token id %d at position %d: the "
+                           "model has %d ids and the run %d positions",
+                           b->ids[i], b->pos[i], m->cfg.vocab_size,
+                           m->max_pos);
+    a->n = b->ntok;
+    a->nseg = b->nseg;
+    a->host_seg = b->seg;
+    op->from_host(m->dev, a->ids, BN_I32, b->ids, BN_I32, (size_t)b->ntok);
+    op->from_host(m->dev, a->pos, BN_I32, b->pos, BN_I32, (size_t)b->ntok);
+    op->from_host(m->dev, a->seg, BN_I32, b->seg, BN_I32,
+                  (size_t)b->nseg * sizeof(*b->seg) / sizeof(int32_t));
+    return 0;
+}
+
+static void embed(struct bn_model *m, struct bn_acts *a, void *x)
+{
+    struct bn_comm *tp = m->mesh->tp.comm;
+    struct bn_err err;
+
+    m->dev->op.embed(m->dev, m->t, x, m->embed, a->ids, m->vocab_first,
+                     m->vocab, m->cfg.hidden_size, a->n);
+    if (tp->size > 1
+        && tp->ops->allreduce(tp, x, m->t,
+                              (size_t)a->n * (size_t)m->cfg.hidden_size,
+                              BN_SUM, &err) < 0)
+        bn_dev_fail(m->dev, err.code, "%s", err.text);
+}
+
+int bn_model_forward(struct bn_model *m, struct bn_acts *a,
+                     const struct bn_batch *b, struct bn_err *err)
+{
+    const struct bn_ops *op = &m->dev->op;
+    float eps = (float)m->cfg.rms_eps;
+    int hidden = m->cfg.hidden_size;
+    const void *prev = NULL;
+
+    if (upload(m, a, b, err) < 0)
+        return -1;
+    /* The sum of a layer's two outputs is made by the norm that reads it. */
+    for (int l = 0; l < m->nlayers; l++) {
+        struct bn_layer_acts *k = &a->layer[l];
+
+        if (l == 0)
+            embed(m, a, k->x_a);
+        op->rmsnorm(m->dev, m->t, k->y_a, k->rstd_a, l > 0 ? k->x_a : NULL,
+                    l > 0 ? prev : k->x_a, l > 0 ? a->h : NULL,
+                    m->layer[l].norm_a, eps, hidden, a->n);
+        bn_layer_forward(m, a, l);
+        prev = k->x_m;
+    }
+    op->rmsnorm(m->dev, m->t, a->y_f, a->rstd_f, a->x_f, prev, a->h,
+                m->norm_f, eps, hidden, a->n);
+    return bn_dev_check(m->dev, err);
+}
+
+void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
+{
+    const struct bn_ops *op = &m->dev->op;
+    int hidden = m->cfg.hidden_size;
+
+    op->rmsnorm_grad(m->dev, m->t, a->d_x, m->g_norm_f, d_y, NULL, a->x_f,
+                     m->norm_f, a->rstd_f, hidden, a->n);
+    for (int l = m->nlayers - 1; l >= 0; l--)
+        bn_layer_backward(m, a, l);
+    op->embed_grad(m->dev, m->t, m->g_embed, a->d_x, a->ids, m->vocab_first,
+                   m->vocab, hidden, a->n);
+}

@@ -1,0 +1,231 @@
+#include "config.h"
+#include "model/layer.h"
+
+#include <math.h>
+
+/* Elements of type t after p. */
+static void *at(const struct bn_model *m, const void *p, size_t n)
+{
+    return (char *)(uintptr_t)p + n * bn_dtype_size(m->t);
+}
+
+/* Sum over the tensor-parallel group, in place. */
+static void tp_sum(struct bn_model *m, void *buf, size_t n)
+{
+    struct bn_comm *c = m->mesh->tp.comm;
+    struct bn_err err;
+
+    if (c->size > 1 && !m->dev->failed
+        && c->ops->allreduce(c, buf, m->t, n, BN_SUM, &err) < 0)
+        bn_dev_fail(m->dev, err.code, "%s", err.text);
+}
+
+struct dims {
+    int hidden, hd, q, kv, ld; /* elements of q, of k; of a qkv row */
+};
+
+static struct dims dims(const struct bn_model *m)
+{
+    struct dims d = {.hidden = m->cfg.hidden_size, .hd = m->cfg.head_dim};
+
+    d.q = m->heads * d.hd;
+    d.kv = m->kv_heads * d.hd;
+    d.ld = d.q + 2 * d.kv;
+    return d;
+}
+
+static struct bn_attn attn_args(const struct bn_model *m, struct bn_acts *a,
+                                int l)
+{
+    const struct bn_layer_acts *k = &a->layer[l];
+    struct dims d = dims(m);
+    struct bn_attn t = {
+        .q = k->qkv,
+        .k = at(m, k->qkv, (size_t)d.q),
+        .v = at(m, k->qkv, (size_t)(d.q + d.kv)),
+        .o = k->o,
+        .lse = k->lse,
+        .ldq = d.ld,
+        .ldk = d.ld,
+        .ldv = d.ld,
+        .ldo = d.q,
+        .nq = a->n,
+        .nkv = a->n,
+        .heads = m->heads,
+        .kv_heads = m->kv_heads,
+        .hd = d.hd,
+        .scale = (float)(1 / sqrt((double)d.hd)),
+        .window = bn_model_window(&m->cfg, m->params.part.first_layer + l),
+        .host_seg = a->host_seg,
+        .seg = a->seg,
+        .nseg = a->nseg,
+        .work = a->attn_work,
+    };
+
+    if (m->cfg.qk_norm) {
+        t.q = k->qk;
+        t.k = at(m, k->qk, (size_t)d.q);
+        t.ldq = t.ldk = d.q + d.kv;
+    }
+    return t;
+}
+
+/* y_a -> qkv -> o: everything that recompute 'attention' makes again. */
+static void attention(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer *w = &m->layer[l];
+    const struct bn_layer_acts *k = &a->layer[l];
+    const struct bn_ops *op = &m->dev->op;
+    struct dims d = dims(m);
+    float eps = (float)m->cfg.rms_eps;
+    void *rot = k->qkv;
+    int ld = d.ld;
+
+    op->linear(m->dev, m->t, k->qkv, d.ld, k->y_a, &w->qkv, w->qkv_bias, a->n,
+               false);
+    if (m->cfg.qk_norm) {
+        rot = k->qk;
+        ld = d.q + d.kv;
+        op->headnorm(m->dev, m->t, k->qk, ld, k->rstd_q, k->qkv, d.ld,
+                     w->norm_q, eps, m->heads, d.hd, a->n);
+        op->headnorm(m->dev, m->t, at(m, k->qk, (size_t)d.q), ld, k->rstd_k,
+                     at(m, k->qkv, (size_t)d.q), d.ld, w->norm_k, eps,
+                     m->kv_heads, d.hd, a->n);
+    }
+    /* q and k lie side by side: one rotation does both. */
+    op->rope(m->dev, m->t, rot, ld, m->cosine, m->sine, a->pos,
+             m->heads + m->kv_heads, d.hd, a->n, false);
+    struct bn_attn t = attn_args(m, a, l);
+    op->attn(m->dev, m->t, &t);
+}
+
+/* o -> x_m, y_m -> gate_up. */
+static void middle(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer *w = &m->layer[l];
+    const struct bn_layer_acts *k = &a->layer[l];
+    const struct bn_ops *op = &m->dev->op;
+    struct dims d = dims(m);
+    /* A row-parallel product is summed over the shards: one adds the bias. */
+    const void *bias = m->mesh->tp.index == 0 ? w->o_bias : NULL;
+
+    op->linear(m->dev, m->t, a->h, d.hidden, k->o, &w->o, bias, a->n, false);
+    tp_sum(m, a->h, (size_t)a->n * (size_t)d.hidden);
+    op->rmsnorm(m->dev, m->t, k->y_m, k->rstd_m, k->x_m, k->x_a, a->h,
+                w->norm_m, (float)m->cfg.rms_eps, d.hidden, a->n);
+    op->linear(m->dev, m->t, k->gate_up, 2 * m->ffn, k->y_m, &w->gate_up,
+               NULL, a->n, false);
+}
+
+void bn_layer_forward(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer *w = &m->layer[l];
+    const struct bn_layer_acts *k = &a->layer[l];
+    const struct bn_ops *op = &m->dev->op;
+    int hidden = m->cfg.hidden_size;
+
+    attention(m, a, l);
+    middle(m, a, l);
+    op->swiglu(m->dev, m->t, a->act, k->gate_up, m->ffn, a->n);
+    op->linear(m->dev, m->t, a->h, hidden, a->act, &w->down, NULL, a->n,
+               false);
+    tp_sum(m, a->h, (size_t)a->n * (size_t)hidden);
+}
+
+/* Make again what the recompute mode did not keep. */
+static void again(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer *w = &m->layer[l];
+    const struct bn_layer_acts *k = &a->layer[l];
+
+    if (a->recompute == BN_RECOMPUTE_NONE)
+        return;
+    m->dev->op.rmsnorm(m->dev, m->t, k->y_a, k->rstd_a, NULL, k->x_a, NULL,
+                       w->norm_a, (float)m->cfg.rms_eps, m->cfg.hidden_size,
+                       a->n);
+    attention(m, a, l);
+    if (a->recompute == BN_RECOMPUTE_FULL)
+        middle(m, a, l);
+}
+
+static void mlp_backward(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer *w = &m->layer[l];
+    const struct bn_layer_acts *k = &a->layer[l];
+    const struct bn_ops *op = &m->dev->op;
+    struct bn_dev *dev = m->dev;
+    int hidden = m->cfg.hidden_size, f = m->ffn, n = a->n;
+
+    /* d_act in act; then dgu over gate_up and the activation over act. */
+    op->linear_dx(dev, m->t, a->act, a->d_x, hidden, &w->down, n, false);
+    op->swiglu_grad(dev, m->t, k->gate_up, a->act, a->act, k->gate_up, f, n);
+    op->linear_dw(dev, m->t, w->g_down, a->d_x, hidden, a->act, hidden, f, n);
+    op->linear_dx(dev, m->t, a->h, k->gate_up, 2 * f, &w->gate_up, n, false);
+    op->linear_dw(dev, m->t, w->g_gate_up, k->gate_up, 2 * f, k->y_m, 2 * f,
+                  hidden, n);
+    tp_sum(m, a->h, (size_t)n * (size_t)hidden);
+    op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_m, a->h, a->d_x, k->x_m,
+                     w->norm_m, k->rstd_m, hidden, n);
+}
+
+/* d_qkv from d_o: attention, rotation and head norms backward. */
+static void qkv_backward(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer *w = &m->layer[l];
+    const struct bn_layer_acts *k = &a->layer[l];
+    const struct bn_ops *op = &m->dev->op;
+    struct bn_dev *dev = m->dev;
+    struct dims d = dims(m);
+    struct bn_attn t = attn_args(m, a, l);
+    void *rot = m->cfg.qk_norm ? a->d_qk : a->d_qkv;
+    struct bn_attn_grad g = {
+        .d_o = a->d_o,
+        .dq = rot,
+        .dk = at(m, rot, (size_t)d.q),
+        .dv = at(m, a->d_qkv, (size_t)(d.q + d.kv)),
+    };
+
+    op->attn_grad(dev, m->t, &t, &g);
+    op->rope(dev, m->t, rot, t.ldq, m->cosine, m->sine, a->pos,
+             m->heads + m->kv_heads, d.hd, a->n, true);
+    if (!m->cfg.qk_norm)
+        return;
+    op->headnorm_grad(dev, m->t, a->d_qkv, d.ld, w->g_norm_q, rot, t.ldq,
+                      k->qkv, d.ld, w->norm_q, k->rstd_q, m->heads, d.hd,
+                      a->n);
+    op->headnorm_grad(dev, m->t, at(m, a->d_qkv, (size_t)d.q), d.ld,
+                      w->g_norm_k, g.dk, t.ldk, at(m, k->qkv, (size_t)d.q),
+                      d.ld, w->norm_k, k->rstd_k, m->kv_heads, d.hd, a->n);
+}
+
+static void attention_backward(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer *w = &m->layer[l];
+    const struct bn_layer_acts *k = &a->layer[l];
+    const struct bn_ops *op = &m->dev->op;
+    struct bn_dev *dev = m->dev;
+    struct dims d = dims(m);
+    int n = a->n;
+
+    op->linear_dx(dev, m->t, a->d_o, a->d_x, d.hidden, &w->o, n, false);
+    op->linear_dw(dev, m->t, w->g_o, a->d_x, d.hidden, k->o, d.hidden, d.q,
+                  n);
+    if (w->o_bias != NULL)
+        op->bias_grad(dev, m->t, w->g_o_bias, a->d_x, d.hidden, d.hidden, n);
+    qkv_backward(m, a, l);
+    op->linear_dx(dev, m->t, a->h, a->d_qkv, d.ld, &w->qkv, n, false);
+    op->linear_dw(dev, m->t, w->g_qkv, a->d_qkv, d.ld, k->y_a, d.ld, d.hidden,
+                  n);
+    if (w->qkv_bias != NULL)
+        op->bias_grad(dev, m->t, w->g_qkv_bias, a->d_qkv, d.ld, d.ld, n);
+    tp_sum(m, a->h, (size_t)n * (size_t)d.hidden);
+    op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_a, a->h, a->d_x, k->x_a,
+                     w->norm_a, k->rstd_a, d.hidden, n);
+}
+
+void bn_layer_backward(struct bn_model *m, struct bn_acts *a, int l)
+{
+    again(m, a, l);
+    mlp_backward(m, a, l);
+    attention_backward(m, a, l);
+}

@@ -1,0 +1,128 @@
+/* A Llama-family model on one device: weights, forward, backward.
+ *
+ * A model holds this rank's part of the parameters (mesh: its tensor-parallel
+ * shard, its pipeline stage's layers). Activations live in a struct bn_acts
+ * of their own, so that several micro-batches can be in flight. Everything
+ * enqueues on the device; failures are found by bn_dev_check.
+ */
+#ifndef BN_MODEL_MODEL_H
+#define BN_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "data/batch.h"
+#include "mesh/mesh.h"
+#include "model/config.h"
+#include "model/params.h"
+#include "ops/ops.h"
+
+enum bn_recompute {
+    BN_RECOMPUTE_NONE,      /* keep everything backward needs */
+    BN_RECOMPUTE_ATTENTION, /* make q, k, v and attention again */
+    BN_RECOMPUTE_FULL,      /* keep each layer's input only */
+};
+
+/* Views of one layer's parameters; vectors of type t, NULL where the family
+ * has none. g_: float gradients of the same shape, NULL without training. */
+struct bn_layer {
+    struct bn_mat qkv, o, gate_up, down;
+    const void *norm_a, *norm_m, *norm_q, *norm_k, *qkv_bias, *o_bias;
+    float *g_qkv, *g_o, *g_gate_up, *g_down;
+    float *g_norm_a, *g_norm_m, *g_norm_q, *g_norm_k, *g_qkv_bias, *g_o_bias;
+};
+
+struct bn_model {
+    struct bn_model_config cfg;
+    struct bn_params params; /* this rank's table */
+    struct bn_dev *dev;      /* borrowed */
+    const struct bn_mesh *mesh; /* borrowed */
+    enum bn_dtype t;
+    void *w;  /* params.size weights of type t, device memory */
+    float *g; /* as many gradients; NULL without training */
+    int heads, kv_heads, ffn, vocab; /* of this shard */
+    int vocab_first;                 /* first id of this shard */
+    int nlayers;
+    struct bn_layer *layer; /* [nlayers] */
+    const void *embed;      /* NULL on stages without it */
+    float *g_embed;
+    const void *norm_f;
+    float *g_norm_f;
+    struct bn_mat head; /* the embedding's memory if tied */
+    float *g_head;
+    int max_pos; /* rows of the RoPE tables */
+    float *cosine, *sine;
+};
+
+/* Bytes that bn_model_create takes from its arena. */
+size_t bn_model_bytes(const struct bn_model_config *cfg,
+                      const struct bn_params *params, enum bn_dtype t,
+                      int max_pos, bool training);
+
+/* Lay a model out in 'arena' (device memory). The weights are undefined until
+ * the caller writes m->w and calls bn_model_changed; gradients are zero. cfg
+ * and params are copied (params is taken: the model releases it). */
+struct bn_model *bn_model_create(const struct bn_model_config *cfg,
+                                 struct bn_params *params, enum bn_dtype t,
+                                 int max_pos, bool training,
+                                 struct bn_dev *dev,
+                                 const struct bn_mesh *mesh,
+                                 struct bn_arena *arena, struct bn_err *err);
+void bn_model_destroy(struct bn_model *m);
+/* Say that m->w was written. */
+void bn_model_changed(struct bn_model *m);
+void bn_model_zero_grad(struct bn_model *m);
+
+/* What one layer keeps; pointers of different layers are the same where a
+ * recompute mode shares the memory. */
+struct bn_layer_acts {
+    void *x_a; /* [n, hidden] layer input: the residual stream */
+    float *rstd_a;
+    void *y_a;
+    void *qkv; /* [n, (heads + 2 kv_heads) hd]; rotated in place if no qk_norm */
+    void *qk;  /* qk_norm: normalised and rotated q, k [n, (heads + kv) hd] */
+    float *rstd_q, *rstd_k;
+    void *o;
+    float *lse;
+    void *x_m; /* residual stream before the MLP */
+    float *rstd_m;
+    void *y_m;
+    void *gate_up;
+};
+
+/* Activations and scratch for one micro-batch of at most max_tokens. */
+struct bn_acts {
+    int max_tokens, max_segs;
+    enum bn_recompute recompute;
+    struct bn_layer_acts *layer; /* [nlayers], host */
+    void *x_f;    /* [n, hidden] after the last layer */
+    void *y_f;    /* final norm */
+    float *rstd_f;
+    /* scratch */
+    void *h, *act, *d_x, *d_o, *d_qkv, *d_qk, *attn_work;
+    /* the batch, in device memory */
+    int n, nseg;
+    int32_t *ids, *pos;
+    struct bn_attn_seg *seg;
+    const struct bn_attn_seg *host_seg; /* borrowed from the batch */
+};
+
+/* Lay activations out in 'arena' (a plan only counts). backward false: what
+ * forward alone needs, layers sharing their memory. Release frees the host
+ * part. */
+void bn_acts_init(struct bn_acts *a, const struct bn_model *m, int max_tokens,
+                  int max_segs, enum bn_recompute recompute, bool backward,
+                  struct bn_arena *arena);
+void bn_acts_release(struct bn_acts *a);
+
+/* Embed, run the layers and the final norm: a->y_f. The batch must live until
+ * backward is done and must fit. */
+int bn_model_forward(struct bn_model *m, struct bn_acts *a,
+                     const struct bn_batch *b, struct bn_err *err);
+/* From d_y = dL/dy_f ([n, hidden], overwritten) add to the gradients. */
+void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y);
+
+#endif

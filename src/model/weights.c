@@ -1,0 +1,204 @@
+/* A model's memory: one flat buffer of weights, one of gradients, and the
+ * views into them.
+ */
+#include "config.h"
+#include "model/model.h"
+#include "base/mem.h"
+#include "model/rope.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t rope_elems(const struct bn_model_config *cfg, int max_pos)
+{
+    return (size_t)max_pos * (size_t)(cfg->head_dim / 2);
+}
+
+/* Take the memory from an arena; in a plan only count. */
+static void carve(struct bn_model *m, struct bn_arena *a, bool training)
+{
+    size_t n = m->params.elems, r = rope_elems(&m->cfg, m->max_pos);
+
+    m->w = bn_arena_get(a, n * bn_dtype_size(m->t));
+    m->g = training ? bn_arena_get(a, n * sizeof(float)) : NULL;
+    m->cosine = bn_arena_get(a, r * sizeof(float));
+    m->sine = bn_arena_get(a, r * sizeof(float));
+}
+
+size_t bn_model_bytes(const struct bn_model_config *cfg,
+                      const struct bn_params *params, enum bn_dtype t,
+                      int max_pos, bool training)
+{
+    struct bn_model m = {.cfg = *cfg, .params = *params, .t = t,
+                         .max_pos = max_pos};
+    struct bn_arena plan;
+
+    bn_arena_plan(&plan, "model");
+    carve(&m, &plan, training);
+    return plan.used;
+}
+
+static const void *weight(const struct bn_model *m, const struct bn_param *p)
+{
+    if (p == NULL)
+        return NULL;
+    return (const char *)m->w + p->offset * bn_dtype_size(m->t);
+}
+
+static float *grad(const struct bn_model *m, const struct bn_param *p)
+{
+    return p != NULL && m->g != NULL ? m->g + p->offset : NULL;
+}
+
+/* A vector of layer l (-1: of no layer) and its gradient. */
+static void vector(const struct bn_model *m, enum bn_param_kind kind, int l,
+                   const void **w, float **g)
+{
+    const struct bn_param *p = bn_param_find(&m->params, kind, l);
+
+    *w = weight(m, p);
+    *g = grad(m, p);
+}
+
+/* The matrix made of 'n' kinds that lie one after the other. */
+static void matrix(const struct bn_model *m, enum bn_param_kind first, int n,
+                   int l, struct bn_mat *w, float **g)
+{
+    const struct bn_param *p = bn_param_find(&m->params, first, l);
+
+    *w = (struct bn_mat){.data = weight(m, p), .cols = p->cols};
+    *g = grad(m, p);
+    for (int i = 0; i < n; i++)
+        w->rows += bn_param_find(&m->params,
+                                 (enum bn_param_kind)(first + i), l)->rows;
+}
+
+static void layer_views(struct bn_model *m, int i)
+{
+    struct bn_layer *v = &m->layer[i];
+    int l = m->params.part.first_layer + i;
+
+    matrix(m, BN_P_Q, 3, l, &v->qkv, &v->g_qkv);
+    matrix(m, BN_P_O, 1, l, &v->o, &v->g_o);
+    matrix(m, BN_P_GATE, 2, l, &v->gate_up, &v->g_gate_up);
+    matrix(m, BN_P_DOWN, 1, l, &v->down, &v->g_down);
+    vector(m, BN_P_ATTN_NORM, l, &v->norm_a, &v->g_norm_a);
+    vector(m, BN_P_MLP_NORM, l, &v->norm_m, &v->g_norm_m);
+    vector(m, BN_P_Q_NORM, l, &v->norm_q, &v->g_norm_q);
+    vector(m, BN_P_K_NORM, l, &v->norm_k, &v->g_norm_k);
+    vector(m, BN_P_Q_BIAS, l, &v->qkv_bias, &v->g_qkv_bias);
+    vector(m, BN_P_O_BIAS, l, &v->o_bias, &v->g_o_bias);
+}
+
+static void views(struct bn_model *m)
+{
+    const struct bn_param *embed = bn_param_find(&m->params, BN_P_EMBED, -1);
+    const struct bn_param *head = bn_param_head(&m->params);
+    int hd = m->cfg.head_dim, l0 = m->params.part.first_layer;
+
+    for (int i = 0; i < m->nlayers; i++)
+        layer_views(m, i);
+    m->heads = bn_param_find(&m->params, BN_P_Q, l0)->rows / hd;
+    m->kv_heads = bn_param_find(&m->params, BN_P_K, l0)->rows / hd;
+    m->ffn = bn_param_find(&m->params, BN_P_GATE, l0)->rows;
+    const struct bn_param *any = embed != NULL ? embed : head;
+    m->vocab = any != NULL ? any->rows : 0;
+    m->vocab_first = any != NULL ? any->row0 : 0;
+    m->embed = weight(m, embed);
+    m->g_embed = grad(m, embed);
+    vector(m, BN_P_FINAL_NORM, -1, &m->norm_f, &m->g_norm_f);
+    if (head != NULL) {
+        m->head = (struct bn_mat){.data = weight(m, head),
+                                  .rows = head->rows,
+                                  .cols = head->cols};
+        m->g_head = grad(m, head);
+    }
+}
+
+static void fill_rope(struct bn_model *m)
+{
+    size_t n = rope_elems(&m->cfg, m->max_pos);
+    float *host = bn_realloc(NULL, 2 * n, sizeof(float));
+
+    bn_rope_init(&m->cfg, m->max_pos, host, host + n);
+    m->dev->op.from_host(m->dev, m->cosine, BN_F32, host, BN_F32, n);
+    m->dev->op.from_host(m->dev, m->sine, BN_F32, host + n, BN_F32, n);
+    m->dev->op.sync(m->dev);
+    free(host);
+}
+
+struct bn_model *bn_model_create(const struct bn_model_config *cfg,
+                                 struct bn_params *params, enum bn_dtype t,
+                                 int max_pos, bool training,
+                                 struct bn_dev *dev,
+                                 const struct bn_mesh *mesh,
+                                 struct bn_arena *arena, struct bn_err *err)
+{
+    struct bn_model *m = BN_NEW(struct bn_model);
+
+    m->cfg = *cfg;
+    m->params = *params;
+    *params = (struct bn_params){0};
+    m->dev = dev;
+    m->mesh = mesh;
+    m->t = t;
+    m->max_pos = max_pos;
+    m->nlayers = m->params.part.end_layer - m->params.part.first_layer;
+    m->layer = BN_NEWN(struct bn_layer, (size_t)m->nlayers);
+    carve(m, arena, training);
+    views(m);
+    fill_rope(m);
+    /* Padding between groups is never written again. */
+    dev->op.zero(dev, m->w, m->params.elems * bn_dtype_size(t));
+    bn_model_zero_grad(m);
+    if (bn_dev_check(dev, err) < 0) {
+        bn_model_destroy(m);
+        return NULL;
+    }
+    return m;
+}
+
+/* Every matrix that is multiplied with. */
+static void each_mat(struct bn_model *m,
+                     void (*f)(struct bn_model *, struct bn_mat *))
+{
+    for (int i = 0; i < m->nlayers; i++) {
+        f(m, &m->layer[i].qkv);
+        f(m, &m->layer[i].o);
+        f(m, &m->layer[i].gate_up);
+        f(m, &m->layer[i].down);
+    }
+    if (m->head.data != NULL)
+        f(m, &m->head);
+}
+
+static void changed(struct bn_model *m, struct bn_mat *w)
+{
+    m->dev->op.mat_changed(m->dev, m->t, w);
+}
+
+static void released(struct bn_model *m, struct bn_mat *w)
+{
+    m->dev->op.mat_release(m->dev, w);
+}
+
+void bn_model_changed(struct bn_model *m)
+{
+    each_mat(m, changed);
+}
+
+void bn_model_zero_grad(struct bn_model *m)
+{
+    if (m->g != NULL)
+        m->dev->op.zero(m->dev, m->g, m->params.elems * sizeof(float));
+}
+
+void bn_model_destroy(struct bn_model *m)
+{
+    if (m == NULL)
+        return;
+    each_mat(m, released);
+    bn_params_release(&m->params);
+    free(m->layer);
+    free(m);
+}

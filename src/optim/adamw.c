@@ -1,0 +1,130 @@
+#include "config.h"
+#include "optim/adamw.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static size_t moments(enum bn_dtype t)
+{
+    return t == BN_F32 ? 2 : 3; /* in fp32 the weights are the masters */
+}
+
+size_t bn_optim_bytes(enum bn_dtype t, size_t count)
+{
+    size_t one = (count * sizeof(float) + BN_ARENA_ALIGN - 1)
+                 / BN_ARENA_ALIGN * BN_ARENA_ALIGN;
+
+    return moments(t) * one + 2 * BN_ARENA_ALIGN;
+}
+
+struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
+                                 struct bn_model *model, size_t begin,
+                                 size_t count, struct bn_arena *arena,
+                                 struct bn_err *err)
+{
+    const struct bn_ops *op = &model->dev->op;
+    struct bn_optim *o = BN_NEW(struct bn_optim);
+    size_t bytes = count * sizeof(float);
+
+    o->conf = *conf;
+    o->model = model;
+    o->begin = begin;
+    o->count = count;
+    o->m = bn_arena_get(arena, bytes);
+    o->v = bn_arena_get(arena, bytes);
+    o->master = model->t == BN_F32 ? (float *)model->w + begin
+                                   : bn_arena_get(arena, bytes);
+    o->sq = bn_arena_get(arena, sizeof(*o->sq));
+    o->scale = bn_arena_get(arena, sizeof(*o->scale));
+    op->zero(model->dev, o->m, bytes);
+    op->zero(model->dev, o->v, bytes);
+    if (bn_dev_check(model->dev, err) < 0) {
+        bn_optim_destroy(o);
+        return NULL;
+    }
+    return o;
+}
+
+void bn_optim_destroy(struct bn_optim *o)
+{
+    free(o);
+}
+
+void bn_optim_set_masters(struct bn_optim *o)
+{
+    struct bn_model *m = o->model;
+
+    if (m->t != BN_F32)
+        m->dev->op.cast(m->dev, o->master, BN_F32,
+                        (char *)m->w + o->begin * bn_dtype_size(m->t), m->t,
+                        o->count);
+}
+
+/* The clipping factor on the device, the norm on the host. */
+static int clip(struct bn_optim *o, double *norm, struct bn_err *err)
+{
+    struct bn_model *m = o->model;
+    const struct bn_ops *op = &m->dev->op;
+    double sq;
+
+    op->zero(m->dev, o->sq, sizeof(*o->sq));
+    op->sqnorm(m->dev, o->sq, m->g + o->begin, o->count);
+    op->clip_scale(m->dev, o->scale, o->sq, (float)o->conf.max_grad_norm);
+    op->to_host(m->dev, &sq, BN_F64, o->sq, BN_F64, 1);
+    if (bn_dev_check(m->dev, err) < 0)
+        return -1;
+    *norm = sqrt(sq);
+    if (!isfinite(*norm))
+        return bn_fail(err, BN_ERR_NUMERIC, "gradient norm is %g", *norm);
+    return 0;
+}
+
+/* Update the part of one parameter that lies in this rank's range. */
+static void update(struct bn_optim *o, const struct bn_param *p,
+                   const struct bn_adamw *a)
+{
+    struct bn_model *m = o->model;
+    size_t from = p->offset, to = p->offset + p->count;
+
+    if (from < o->begin)
+        from = o->begin;
+    if (to > o->begin + o->count)
+        to = o->begin + o->count;
+    if (from >= to)
+        return;
+    size_t at = from - o->begin;
+    m->dev->op.adamw(m->dev, m->t, a,
+                     (char *)m->w + from * bn_dtype_size(m->t),
+                     o->master + at, o->m + at, o->v + at, m->g + from,
+                     o->scale, to - from);
+}
+
+int bn_optim_step(struct bn_optim *o, double lr, double *norm,
+                  struct bn_err *err)
+{
+    struct bn_model *m = o->model;
+    const struct bn_optim_conf *c = &o->conf;
+    double t = (double)(o->step + 1);
+    struct bn_adamw a = {
+        .lr = (float)lr,
+        .beta1 = (float)c->beta1,
+        .beta2 = (float)c->beta2,
+        .eps = (float)c->eps,
+        .bias1 = (float)(1 - pow(c->beta1, t)),
+        .bias2 = (float)(1 - pow(c->beta2, t)),
+    };
+
+    if (clip(o, norm, err) < 0)
+        return -1;
+    for (int i = 0; i < m->params.n; i++) {
+        const struct bn_param *p = &m->params.item[i];
+        bool decays = c->decay_all || p->decay;
+
+        a.weight_decay = decays ? (float)c->weight_decay : 0;
+        update(o, p, &a);
+    }
+    o->step++;
+    bn_model_changed(m);
+    return bn_dev_check(m->dev, err);
+}

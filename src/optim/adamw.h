@@ -1,0 +1,53 @@
+/* AdamW over the flat parameters of a rank: fp32 masters and moments of the
+ * range [begin, begin + count), which is all of them on one rank and a shard
+ * of them under ZeRO.
+ */
+#ifndef BN_OPTIM_ADAMW_H
+#define BN_OPTIM_ADAMW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/model.h"
+#include "ops/ops.h"
+
+struct bn_optim_conf {
+    double beta1, beta2, eps;
+    double weight_decay;
+    bool decay_all;       /* else matrices only, no norms and biases */
+    double max_grad_norm; /* 0: no clipping */
+};
+
+struct bn_optim {
+    struct bn_optim_conf conf;
+    struct bn_model *model; /* borrowed */
+    size_t begin, count;    /* elements of the flat parameters */
+    float *master;          /* [count]; the weights themselves in fp32 */
+    float *m, *v;           /* [count] */
+    double *sq;             /* device scalars */
+    float *scale;
+    long step; /* optimizer steps done */
+};
+
+/* Bytes that bn_optim_create takes from its arena. */
+size_t bn_optim_bytes(enum bn_dtype t, size_t count);
+
+/* State of a new run: masters from the model's weights, moments zero. */
+struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
+                                 struct bn_model *model, size_t begin,
+                                 size_t count, struct bn_arena *arena,
+                                 struct bn_err *err);
+void bn_optim_destroy(struct bn_optim *o);
+/* Copy the model's weights to the masters (after they were loaded). */
+void bn_optim_set_masters(struct bn_optim *o);
+
+/* One step with the summed gradients in model->g: clip, update, tell the
+ * model. *norm: the gradient's norm before clipping, over the whole model. A
+ * norm that is not finite is an error of class numeric, and leaves weights
+ * and state as they were. Collective. */
+int bn_optim_step(struct bn_optim *o, double lr, double *norm,
+                  struct bn_err *err);
+
+#endif

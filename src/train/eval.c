@@ -1,0 +1,131 @@
+/* Evaluation: the loss's metrics over a whole token set. */
+#include "config.h"
+#include "train/step.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/signal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* This rank's share of the set: every dp_size-th batch. */
+struct share {
+    uint64_t n, batch, rank, ranks;
+};
+
+static struct share my_share(const struct bn_trainer *t)
+{
+    return (struct share){
+        .n = bn_tokens_count(t->eval),
+        .batch = (uint64_t)t->run->eval.per_device_eval_batch_size,
+        .rank = (uint64_t)t->mesh->dp.index,
+        .ranks = (uint64_t)t->mesh->dp.size,
+    };
+}
+
+/* Examples of this rank's batch number i from '*first' on; 0 at the end. */
+static int batch_at(const struct share *s, uint64_t i, uint64_t *first)
+{
+    *first = (i * s->ranks + s->rank) * s->batch;
+    if (*first >= s->n)
+        return 0;
+    return (int)(s->n - *first < s->batch ? s->n - *first : s->batch);
+}
+
+static int build(const struct bn_trainer *t, uint64_t first, int n,
+                 struct bn_batch *b, struct bn_err *err)
+{
+    uint64_t *index = BN_NEWN(uint64_t, (size_t)n);
+    int rc;
+
+    for (int k = 0; k < n; k++)
+        index[k] = first + (uint64_t)k;
+    rc = bn_step_batch(t, t->eval, index, n, b, err);
+    free(index);
+    return rc;
+}
+
+/* Denominators are needed before the first batch is run: a pass over the
+ * lengths alone. */
+static int denominators(const struct bn_trainer *t, const struct share *s,
+                        struct bn_loss_denom *d, struct bn_err *err)
+{
+    uint64_t first;
+    double v[2] = {0};
+
+    *d = (struct bn_loss_denom){0};
+    for (uint64_t i = 0;; i++) {
+        int n = batch_at(s, i, &first);
+        struct bn_batch b;
+
+        if (n == 0)
+            break;
+        if (build(t, first, n, &b, err) < 0)
+            return -1;
+        bn_step_count(t->loss, &b, d);
+        bn_batch_release(&b);
+    }
+    v[0] = d->tokens;
+    v[1] = d->examples;
+    if (bn_step_sum(t->mesh, v, 2, err) < 0)
+        return -1;
+    *d = (struct bn_loss_denom){v[0], v[1]};
+    return 0;
+}
+
+static int one(struct bn_trainer *t, uint64_t first, int n,
+               const struct bn_head_job *job, struct bn_err *err)
+{
+    struct bn_batch b;
+    int rc;
+
+    if (build(t, first, n, &b, err) < 0)
+        return -1;
+    rc = bn_model_forward(t->model, &t->acts, &b, err);
+    if (rc == 0)
+        rc = bn_head_run(t->model, &t->head, &b, t->acts.y_f, NULL, job, err);
+    if (rc < 0 && err->code == BN_ERR_NUMERIC) {
+        struct bn_str rows = {0};
+
+        bn_step_where(t->eval, &b, &rows);
+        bn_err_prefix(err, "evaluation (%s)", rows.s);
+        bn_str_release(&rows);
+    }
+    bn_batch_release(&b);
+    return rc;
+}
+
+int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
+                    struct bn_err *err)
+{
+    struct share s = my_share(t);
+    struct bn_loss_denom d;
+    struct bn_head_job job = {
+        .loss = t->loss,
+        .params = &t->loss_params,
+        .denom = &d,
+        .smoothing = t->smoothing, /* as transformers' Trainer does */
+        .metrics = metrics,
+    };
+    uint64_t first;
+
+    memset(metrics, 0, BN_LOSS_MAX_KEYS * sizeof(*metrics));
+    if (denominators(t, &s, &d, err) < 0)
+        return -1;
+    *examples = d.examples;
+    bn_progress_begin("evaluate", s.n, 30);
+    for (uint64_t i = 0;; i++) {
+        int n = batch_at(&s, i, &first);
+
+        if (n == 0)
+            break;
+        if (one(t, first, n, &job, err) < 0)
+            return -1;
+        bn_progress_update(first + (uint64_t)n, NULL);
+        if (bn_stop_signal() != 0 && t->mesh->world->size == 1)
+            return bn_fail(err, BN_ERR_AGAIN, "stopped by a signal in "
+                           "evaluation");
+    }
+    bn_progress_end();
+    return bn_step_sum(t->mesh, metrics, BN_LOSS_MAX_KEYS, err);
+}

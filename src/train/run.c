@@ -1,0 +1,334 @@
+/* The loop of a run: step, log, evaluate, save, stop. */
+#include "config.h"
+#include "train/run.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/signal.h"
+#include "base/str.h"
+#include "train/phase.h"
+#include "train/record.h"
+#include "train/save.h"
+#include "train/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct loop {
+    struct bn_session *s;
+    struct bn_trainer *t;
+    const struct bn_run *run;
+    struct bn_metrics *metrics; /* rank 0 only */
+    struct bn_window window;
+    struct bn_saved state; /* what a checkpoint remembers of the loop */
+    bool stop_early;
+    double began;
+};
+
+static bool leads(const struct loop *l)
+{
+    return l->s->info.rank == 0;
+}
+
+static double epoch_of(const struct loop *l, long step)
+{
+    return (double)bn_plan_seen(&l->t->plan, (uint64_t)step)
+           / (double)l->t->plan.n;
+}
+
+/* Whether something happens after 'step' steps. */
+static bool due(const struct loop *l, enum bn_run_strategy when,
+                int64_t every, long step)
+{
+    long per_epoch = (long)bn_plan_steps_per_epoch(&l->t->plan);
+
+    if (when == BN_RUN_STRATEGY_STEPS)
+        return step % every == 0;
+    return when == BN_RUN_STRATEGY_EPOCH && step % per_epoch == 0;
+}
+
+static int log_window(struct loop *l, long step, struct bn_err *err)
+{
+    if (l->window.steps == 0 || !leads(l))
+        return 0;
+    return bn_window_write(&l->window, l->metrics, l->t, step,
+                           epoch_of(l, step), err);
+}
+
+/* Note whether this evaluation is the best so far, and when to give up. */
+static void judge(struct loop *l, const double *metrics, long step)
+{
+    const struct bn_run_eval *e = &l->run->eval;
+    struct bn_saved *st = &l->state;
+    double v;
+
+    if (!bn_record_find(l->t, metrics, e->metric_for_best_model, &v))
+        return;
+    double gain = e->greater_is_better == BN_RUN_YES ? v - st->best
+                                                     : st->best - v;
+    if (!st->has_best || gain > 0) {
+        bool enough = !st->has_best || gain > e->early_stopping_threshold;
+
+        st->has_best = true;
+        st->best = v;
+        st->best_step = step;
+        st->bad_evals = enough ? 0 : st->bad_evals + 1;
+    } else {
+        st->bad_evals++;
+    }
+    l->stop_early = e->early_stopping_patience > 0
+                    && st->bad_evals >= e->early_stopping_patience;
+}
+
+static void say_eval(const struct loop *l, const double *metrics, long step)
+{
+    struct bn_str s = {0};
+
+    for (int k = 0; k < l->t->loss->nkeys; k++)
+        bn_str_addf(&s, "%seval_%s %.4g", k > 0 ? ", " : "",
+                    l->t->loss->keys[k], metrics[k]);
+    if (leads(l))
+        bn_info("step %ld: %s", step, s.s);
+    bn_str_release(&s);
+}
+
+static int evaluate(struct loop *l, long step, struct bn_err *err)
+{
+    double metrics[BN_LOSS_MAX_KEYS], examples, t0 = bn_now();
+
+    bn_phase_set("eval", step);
+    if (bn_trainer_eval(l->t, metrics, &examples, err) < 0)
+        return -1;
+    say_eval(l, metrics, step);
+    if (leads(l)
+        && bn_record_eval(l->metrics, l->t, metrics, examples, bn_now() - t0,
+                          step, epoch_of(l, step), err) < 0)
+        return -1;
+    judge(l, metrics, step);
+    l->state.eval_step = step;
+    return 0;
+}
+
+static int save(struct loop *l, long step, struct bn_err *err)
+{
+    bn_phase_set("save", step);
+    l->state.step = step;
+    l->state.tokens = l->window.total_tokens;
+    l->state.examples = l->window.total_examples;
+    if (leads(l) && bn_metrics_sync(l->metrics, err) < 0)
+        return -1;
+    if (bn_save_checkpoint(l->s, &l->state, err) < 0)
+        return -1;
+    l->state.saved_step = step;
+    return 0;
+}
+
+/* A stop signal: commit what there is, and say what came of it. */
+static int stop(struct loop *l, long step, struct bn_err *err)
+{
+    int sig = bn_stop_signal();
+
+    if (l->run->save.save_on_signal && l->state.saved_step != step) {
+        if (save(l, step, err) < 0)
+            return -1;
+        bn_info("signal %d: step %ld is saved, %.1f s after the signal", sig,
+                step, bn_now() - bn_stop_time());
+    }
+    return bn_fail(err, BN_ERR_AGAIN, "stopped by signal %d after step %ld",
+                   sig, step);
+}
+
+static int one_step(struct loop *l, long step, struct bn_err *err)
+{
+    struct bn_step_result r;
+    double t0 = bn_now();
+    char text[160];
+
+    bn_phase_set("step", step);
+    if (bn_trainer_step(l->t, step, &r, err) < 0)
+        return -1;
+    bn_window_add(&l->window, &r, bn_now() - t0);
+    bn_window_text(&l->window, text);
+    if (leads(l))
+        bn_progress_update((uint64_t)step + 1, text);
+    return 0;
+}
+
+/* Evaluation, log and checkpoint that are due after 'step' steps. */
+static int after_step(struct loop *l, long step, struct bn_err *err)
+{
+    const struct bn_run *run = l->run;
+    bool last = step == l->t->total_steps;
+
+    if ((step % run->log.logging_steps == 0 || last)
+        && log_window(l, step, err) < 0)
+        return -1;
+    if (due(l, run->eval.eval_strategy, run->eval.eval_steps, step)
+        && evaluate(l, step, err) < 0)
+        return -1;
+    if (due(l, run->save.save_strategy, run->save.save_steps, step)
+        && save(l, step, err) < 0)
+        return -1;
+    return 0;
+}
+
+static int steps(struct loop *l, struct bn_err *err)
+{
+    long total = l->t->total_steps;
+
+    for (long step = l->state.step; step < total && !l->stop_early; step++) {
+        if (bn_stop_signal() != 0)
+            return stop(l, step, err);
+        if (one_step(l, step, err) < 0)
+            return -1;
+        if (after_step(l, step + 1, err) < 0) {
+            /* A signal in evaluation: this step is still whole. */
+            if (err->code == BN_ERR_AGAIN && bn_stop_signal() != 0)
+                return stop(l, step + 1, err);
+            return -1;
+        }
+        l->state.step = step + 1;
+        if (l->stop_early && leads(l))
+            bn_info("step %ld: %s has not improved for %ld evaluations: "
+                    "stopping early", step + 1,
+                    l->run->eval.metric_for_best_model, l->state.bad_evals);
+    }
+    return 0;
+}
+
+static int finish(struct loop *l, struct bn_err *err)
+{
+    const struct bn_run *run = l->run;
+    long step = l->state.step;
+    struct bn_metric v[] = {
+        {"train_runtime", bn_now() - l->began},
+        {"num_tokens", l->window.total_tokens},
+        {"num_examples", l->window.total_examples},
+    };
+
+    if (log_window(l, step, err) < 0)
+        return -1;
+    if (run->save.save_strategy != BN_RUN_STRATEGY_NO
+        && l->state.saved_step != step && save(l, step, err) < 0)
+        return -1;
+    if (bn_save_model(l->s, &l->state, err) < 0)
+        return -1;
+    if (leads(l)
+        && (bn_metrics_write(l->metrics, BN_METRICS_END, step,
+                             epoch_of(l, step), v, BN_COUNT(v), err) < 0
+            || bn_metrics_sync(l->metrics, err) < 0))
+        return -1;
+    bn_phase_set("done", step);
+    return 0;
+}
+
+static int open_metrics(struct loop *l, struct bn_err *err)
+{
+    const char *out = l->run->output_dir;
+    char *path = bn_path_join(out, "metrics.jsonl");
+    char *tb = l->run->log.report_to & BN_RUN_REPORT_TENSORBOARD
+                   ? bn_path_join(out, "tensorboard")
+                   : NULL;
+    int rc = 0;
+
+    if (bn_metrics_truncate(path, l->state.step, err) < 0)
+        rc = -1;
+    if (rc == 0) {
+        l->metrics = bn_metrics_open(path, tb, l->state.step, err);
+        rc = l->metrics != NULL ? 0 : -1;
+    }
+    free(path);
+    free(tb);
+    return rc;
+}
+
+static int train(struct loop *l, struct bn_err *err)
+{
+    if (bn_load_checkpoint(l->s, &l->state, err) < 0)
+        return -1;
+    l->window.total_tokens = l->state.tokens;
+    l->window.total_examples = l->state.examples;
+    if (leads(l) && open_metrics(l, err) < 0)
+        return -1;
+    if (l->run->eval.eval_on_start && l->state.step == 0
+        && evaluate(l, 0, err) < 0)
+        return -1;
+    if (leads(l))
+        bn_progress_begin("train", (uint64_t)l->t->total_steps, 30);
+    int rc = steps(l, err);
+    bn_progress_end();
+    return rc < 0 ? -1 : finish(l, err);
+}
+
+/* What --check found: enough to see that it is the run that was meant. */
+static void say_run(const struct bn_session *s)
+{
+    const struct bn_trainer *t = s->trainer;
+    char a[32], b[32];
+
+    if (s->info.rank != 0)
+        return;
+    bn_info("model: %s, %d layers, hidden %d, vocabulary %d, %.1f M "
+            "parameters, %s", bn_family_name(s->cfg.family), s->cfg.layers,
+            s->cfg.hidden_size, s->cfg.vocab_size,
+            (double)t->model->params.count / 1e6,
+            t->model->t == BN_F32 ? "float32" : "bfloat16");
+    if (t->train != NULL)
+        bn_info("steps: %ld of %llu examples in all, %llu an epoch",
+                t->total_steps,
+                (unsigned long long)bn_plan_global_batch(&t->plan),
+                (unsigned long long)bn_plan_steps_per_epoch(&t->plan));
+    bn_info("memory: %s for weights and optimizer, %s for up to %d tokens "
+            "a micro-batch", bn_str_bytes(a, t->state.used),
+            bn_str_bytes(b, t->work.used), t->shape.max_tokens);
+}
+
+static int eval_only(struct loop *l, struct bn_err *err)
+{
+    double metrics[BN_LOSS_MAX_KEYS], examples;
+
+    if (bn_trainer_eval(l->t, metrics, &examples, err) < 0)
+        return -1;
+    if (!leads(l))
+        return 0;
+    printf("{\"eval_examples\":%.0f", examples);
+    for (int k = 0; k < l->t->loss->nkeys; k++)
+        printf(",\"eval_%s\":%.17g", l->t->loss->keys[k], metrics[k]);
+    printf("}\n");
+    return 0;
+}
+
+int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
+{
+    struct bn_session s;
+    unsigned parts = flags & BN_TRAIN_EVAL_ONLY
+                         ? BN_SESSION_EVAL
+                         : BN_SESSION_TRAIN | BN_SESSION_EVAL;
+    bool publish = (flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0;
+    int rc;
+
+    bn_signals_catch();
+    if (publish && bn_mkdirs(run->output_dir, err) < 0)
+        return -1;
+    bn_phase_begin(publish ? run->output_dir : NULL, 0, 1);
+    if (bn_session_open(&s, run, parts, 0, err) < 0) {
+        bn_phase_fail(err);
+        return -1;
+    }
+    struct loop l = {.s = &s, .t = s.trainer, .run = run, .began = bn_now()};
+    say_run(&s);
+    if (flags & BN_TRAIN_EVAL_ONLY)
+        rc = eval_only(&l, err);
+    else if (flags & BN_TRAIN_CHECK)
+        rc = 0;
+    else
+        rc = train(&l, err);
+    if (rc < 0)
+        bn_phase_fail(err);
+    bn_metrics_close(l.metrics);
+    bn_session_close(&s);
+    return rc;
+}

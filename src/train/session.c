@@ -1,0 +1,213 @@
+#include "config.h"
+#include "train/session.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "train/phase.h"
+
+#include <stdlib.h>
+
+static enum bn_shape shape_of(const struct bn_run *run)
+{
+    static const enum bn_shape shapes[] = {
+        [BN_RUN_DATA_AUTO] = BN_SHAPE_AUTO,
+        [BN_RUN_DATA_TEXT] = BN_SHAPE_TEXT,
+        [BN_RUN_DATA_PROMPT_COMPLETION] = BN_SHAPE_PROMPT_COMPLETION,
+        [BN_RUN_DATA_ALPACA] = BN_SHAPE_ALPACA,
+        [BN_RUN_DATA_MESSAGES] = BN_SHAPE_MESSAGES,
+        [BN_RUN_DATA_SHAREGPT] = BN_SHAPE_SHAREGPT,
+        [BN_RUN_DATA_PREFERENCE] = BN_SHAPE_PREFERENCE,
+    };
+
+    return shapes[run->data.data_format];
+}
+
+static enum bn_choice choice(enum bn_run_tri t)
+{
+    static const enum bn_choice choices[] = {
+        [BN_RUN_NO] = BN_CHOICE_NO,
+        [BN_RUN_YES] = BN_CHOICE_YES,
+        [BN_RUN_AUTO] = BN_CHOICE_AUTO,
+    };
+
+    return choices[t];
+}
+
+static void columns(struct bn_data_opts *o, const struct bn_run_columns *c)
+{
+    o->column[BN_COL_TEXT] = c->text;
+    o->column[BN_COL_PROMPT] = c->prompt;
+    o->column[BN_COL_COMPLETION] = c->completion;
+    o->column[BN_COL_CHOSEN] = c->chosen;
+    o->column[BN_COL_REJECTED] = c->rejected;
+    o->column[BN_COL_MESSAGES] = c->messages;
+    o->column[BN_COL_CONVERSATIONS] = c->conversations;
+    o->column[BN_COL_INSTRUCTION] = c->instruction;
+    o->column[BN_COL_INPUT] = c->input;
+    o->column[BN_COL_OUTPUT] = c->output;
+    o->column[BN_COL_SYSTEM] = c->system;
+    o->column[BN_COL_TOOLS] = c->tools;
+}
+
+void bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
+                          const char *chat_template)
+{
+    const struct bn_run_data *d = &run->data;
+
+    bn_data_opts_init(o);
+    o->files = (const char *const *)d->train_file.v;
+    o->nfiles = d->train_file.n;
+    o->eval_files = (const char *const *)d->eval_file.v;
+    o->neval_files = d->eval_file.n;
+    o->eval_split = d->eval_split;
+    o->split_seed = (uint64_t)d->data_seed;
+    o->task = run->task == BN_RUN_TASK_ORPO ? BN_DATA_PREFERENCE
+                                            : BN_DATA_SFT;
+    o->shape = shape_of(run);
+    columns(o, &d->columns);
+    o->chat_template = chat_template;
+    o->max_length = d->max_length;
+    o->max_prompt_length = d->max_prompt_length;
+    o->keep_start = d->truncation_mode == BN_RUN_KEEP_START;
+    o->completion_only_loss = choice(d->completion_only_loss);
+    o->assistant_only_loss = d->assistant_only_loss;
+    o->last_turn_only = d->last_turn_only;
+    o->add_bos = choice(d->add_bos);
+    o->add_eos = d->add_eos;
+    o->max_dropped_fraction = d->max_dropped_fraction;
+    o->threads = (int)d->dataset_num_proc;
+    o->cache_dir = d->token_cache_dir;
+    o->wait_seconds = run->mesh.ddp_timeout;
+}
+
+/* What tokenization did, said once by the process that did it. */
+static void report(const struct bn_tokens *ts)
+{
+    struct bn_str text = {0};
+
+    bn_tokens_report(ts, &text);
+    for (char *line = text.s, *end; line != NULL && *line != '\0';
+         line = end + 1) {
+        end = line;
+        while (*end != '\n' && *end != '\0')
+            end++;
+        char last = *end;
+        *end = '\0';
+        bn_info("%s", line);
+        if (last == '\0')
+            break;
+    }
+    bn_str_release(&text);
+}
+
+static int open_data(struct bn_session *s, unsigned flags, struct bn_err *err)
+{
+    const struct bn_run *run = s->run;
+    struct bn_data_opts o;
+    char *template = NULL;
+    size_t len;
+    int rc;
+
+    if (run->data.chat_template != NULL) {
+        template = bn_file_read(run->data.chat_template, 16 << 20, &len, err);
+        if (template == NULL)
+            return -1;
+    }
+    bn_session_data_opts(&o, run, template);
+    if ((flags & BN_SESSION_TRAIN) == 0 && o.neval_files > 0)
+        o.nfiles = 0;
+    rc = bn_tokens_make(&s->train, &s->eval, &o, s->tokenizer, err);
+    free(template);
+    if (rc < 0)
+        return -1;
+    if (s->train != NULL)
+        report(s->train);
+    return 0;
+}
+
+/* Ids that the model has no row for would train on garbage. */
+static int check_vocab(const struct bn_session *s, struct bn_err *err)
+{
+    int ids = bn_tokenizer_vocab_size(s->tokenizer);
+
+    if (ids > s->cfg.vocab_size)
+        return bn_fail(err, BN_ERR_DATA, "tokenizer '%s' has %d ids but the "
+                       "model's vocab_size is %d: not this model's tokenizer,"
+                       " or its embedding was not resized",
+                       s->run->model.tokenizer_name_or_path, ids,
+                       s->cfg.vocab_size);
+    return 0;
+}
+
+static int open_ranks(struct bn_session *s, struct bn_err *err)
+{
+    const struct bn_run_mesh *m = &s->run->mesh;
+
+    s->boot = bn_boot_create(&s->info, m->ddp_timeout, err);
+    if (s->boot == NULL)
+        return -1;
+    bn_log_set_rank(s->info.rank, s->info.size);
+    s->world = bn_comm_self();
+    return bn_mesh_init(&s->mesh, s->world, (int)m->data_parallel_size,
+                        (int)m->tensor_parallel_size,
+                        (int)m->pipeline_parallel_size,
+                        (int)m->context_parallel_size, err);
+}
+
+static int open_device(struct bn_session *s, struct bn_err *err)
+{
+    const struct bn_run_mesh *m = &s->run->mesh;
+
+    if (m->device == BN_RUN_DEVICE_CUDA)
+        return bn_fail(err, BN_ERR_USAGE,
+                       "device: cuda, but this build has no CUDA back end");
+    s->dev = bn_dev_cpu((int)m->num_threads, err);
+    return s->dev != NULL ? 0 : -1;
+}
+
+static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
+                    struct bn_err *err)
+{
+    if (bn_trainer_config(s->run, &s->cfg, err) < 0)
+        return -1;
+    s->tokenizer = bn_tokenizer_open(s->run->model.tokenizer_name_or_path,
+                                     err);
+    if (s->tokenizer == NULL || check_vocab(s, err) < 0)
+        return -1;
+    bn_phase_set("tokenize", 0);
+    if (flags != 0 && open_data(s, flags, err) < 0)
+        return -1;
+    bn_phase_set("boot", 0);
+    if (open_ranks(s, err) < 0 || open_device(s, err) < 0)
+        return -1;
+    bn_phase_set("load", 0);
+    s->trainer = bn_trainer_create(s->run, &s->cfg, s->train, s->eval,
+                                   max_tokens, s->dev, &s->mesh, err);
+    return s->trainer != NULL ? 0 : -1;
+}
+
+int bn_session_open(struct bn_session *s, const struct bn_run *run,
+                    unsigned flags, int max_tokens, struct bn_err *err)
+{
+    *s = (struct bn_session){.run = run};
+    if (open_all(s, flags, max_tokens, err) < 0) {
+        bn_session_close(s);
+        return -1;
+    }
+    return 0;
+}
+
+void bn_session_close(struct bn_session *s)
+{
+    bn_trainer_destroy(s->trainer);
+    bn_dev_destroy(s->dev);
+    if (s->mesh.world != NULL)
+        bn_mesh_release(&s->mesh);
+    bn_comm_destroy(s->world);
+    bn_boot_destroy(s->boot);
+    bn_tokens_close(s->eval);
+    bn_tokens_close(s->train);
+    bn_tokenizer_close(s->tokenizer);
+    *s = (struct bn_session){0};
+}

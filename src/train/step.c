@@ -1,0 +1,224 @@
+/* One optimizer step: batches, denominators, forward, backward, update. */
+#include "config.h"
+#include "train/step.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int bn_step_batch(const struct bn_trainer *t, const struct bn_tokens *set,
+                  const uint64_t *index, int n, struct bn_batch *b,
+                  struct bn_err *err)
+{
+    struct bn_example *ex = BN_NEWN(struct bn_example, (size_t)n);
+    int flags = t->run->loss.nll_span == BN_RUN_NLL_FULL
+                    ? BN_BATCH_SCORE_PROMPT
+                    : 0;
+    int rc;
+
+    for (int i = 0; i < n; i++)
+        bn_tokens_get(set, index[i], &ex[i]);
+    rc = bn_batch_build(b, bn_tokens_group(set), ex, n, flags, err);
+    free(ex);
+    return rc;
+}
+
+void bn_step_count(const struct bn_loss *loss, const struct bn_batch *b,
+                   struct bn_loss_denom *d)
+{
+    int *ntok = BN_NEWN(int, (size_t)b->nseq);
+    struct bn_seqs s = {.n = (size_t)b->nseq, .ntok = ntok};
+
+    for (int i = 0; i < b->nseq; i++)
+        ntok[i] = b->seq[i].ntok;
+    loss->count(&s, d);
+    free(ntok);
+}
+
+void bn_step_where(const struct bn_tokens *set, const struct bn_batch *b,
+                   struct bn_str *out)
+{
+    int64_t last = -1;
+
+    for (int i = 0; i < b->nseq; i++) {
+        if (b->seq[i].example == last)
+            continue;
+        bn_str_adds(out, last >= 0 ? ", " : "");
+        last = b->seq[i].example;
+        bn_tokens_where(set, (uint64_t)last, out);
+    }
+}
+
+/* The micro-batches of this rank in one step. */
+struct micros {
+    int n;
+    struct bn_batch *b; /* ntok 0 where this rank has no example */
+    struct bn_loss_denom *d;
+};
+
+static void release(struct micros *m)
+{
+    for (int i = 0; i < m->n; i++)
+        bn_batch_release(&m->b[i]);
+    free(m->b);
+    free(m->d);
+}
+
+static int build(struct bn_trainer *t, uint64_t step, struct micros *m,
+                 struct bn_err *err)
+{
+    uint64_t *index = BN_NEWN(uint64_t, (size_t)t->plan.batch);
+    int rc = 0;
+
+    m->n = bn_plan_micros(&t->plan, step);
+    m->b = BN_NEWN(struct bn_batch, (size_t)m->n);
+    m->d = BN_NEWN(struct bn_loss_denom, (size_t)m->n);
+    for (int i = 0; i < m->n && rc == 0; i++) {
+        int slots = bn_plan_slots(&t->plan, step, i);
+
+        for (int s = 0; s < slots; s++)
+            index[s] = bn_plan_example(&t->plan, step, i, s);
+        if (slots > 0)
+            rc = bn_step_batch(t, t->train, index, slots, &m->b[i], err);
+        if (rc == 0)
+            bn_step_count(t->loss, &m->b[i], &m->d[i]);
+    }
+    free(index);
+    return rc;
+}
+
+int bn_step_sum(const struct bn_mesh *mesh, double *v, size_t n,
+                struct bn_err *err)
+{
+    struct bn_comm *c = mesh->dp.comm;
+
+    if (c->size == 1)
+        return 0;
+    return c->ops->allreduce(c, v, BN_F64, n, BN_SUM, err);
+}
+
+/* What each micro-batch is divided by. exact: the counts of the whole step.
+ * trl: those of the micro-batch, times the number of micro-batches there
+ * are, which makes the step's loss the mean of the micro-batches' means. */
+static int denominators(struct bn_trainer *t, struct micros *m,
+                        struct bn_loss_denom *total, double *examples,
+                        struct bn_err *err)
+{
+    double sum[3] = {0};
+
+    for (int i = 0; i < m->n; i++) {
+        sum[0] += m->d[i].tokens;
+        sum[1] += m->d[i].examples;
+        sum[2] += m->d[i].examples > 0; /* micro-batches that are not empty */
+    }
+    if (bn_step_sum(t->mesh, sum, 3, err) < 0)
+        return -1;
+    *total = (struct bn_loss_denom){sum[0], sum[1]};
+    *examples = sum[1];
+    bool trl = t->run->loss.loss_reduction == BN_RUN_REDUCE_TRL;
+    for (int i = 0; i < m->n; i++) {
+        if (trl) {
+            m->d[i].tokens *= sum[2];
+            m->d[i].examples *= sum[2];
+        } else {
+            m->d[i] = *total;
+        }
+    }
+    return 0;
+}
+
+static int micro(struct bn_trainer *t, const struct bn_batch *b,
+                 const struct bn_loss_denom *d, struct bn_step_result *r,
+                 struct bn_err *err)
+{
+    struct bn_head_job job = {
+        .loss = t->loss,
+        .params = &t->loss_params,
+        .denom = d,
+        .smoothing = t->smoothing,
+        .metrics = r->metrics,
+        .clamped = &t->clamped,
+    };
+
+    if (b->ntok == 0)
+        return 0;
+    if (bn_model_forward(t->model, &t->acts, b, err) < 0
+        || bn_head_run(t->model, &t->head, b, t->acts.y_f, t->acts.d_x, &job,
+                       err) < 0)
+        return -1;
+    bn_model_backward(t->model, &t->acts, t->acts.d_x);
+    r->tokens += b->ntok;
+    r->flops += bn_batch_flops(&t->model->cfg, b);
+    return bn_dev_check(t->dev, err);
+}
+
+/* Sums over the data-parallel ranks of what each of them added up. */
+static int reduce(struct bn_trainer *t, struct bn_step_result *r,
+                  struct bn_err *err)
+{
+    double v[BN_LOSS_MAX_KEYS + 2];
+
+    memcpy(v, r->metrics, sizeof(r->metrics));
+    v[BN_LOSS_MAX_KEYS] = r->tokens;
+    v[BN_LOSS_MAX_KEYS + 1] = r->flops;
+    if (bn_step_sum(t->mesh, v, BN_LOSS_MAX_KEYS + 2, err) < 0)
+        return -1;
+    memcpy(r->metrics, v, sizeof(r->metrics));
+    r->tokens = v[BN_LOSS_MAX_KEYS];
+    r->flops = v[BN_LOSS_MAX_KEYS + 1];
+    return 0;
+}
+
+/* Name the rows of a step that ended in NaN or Inf. */
+static int blame(struct bn_trainer *t, long step, const struct micros *m,
+                 int first, int last, struct bn_err *err)
+{
+    struct bn_str rows = {0};
+
+    if (err != NULL && err->code == BN_ERR_NUMERIC) {
+        for (int i = first; i <= last; i++) {
+            bn_str_adds(&rows, i > first ? ", " : "");
+            bn_step_where(t->train, &m->b[i], &rows);
+        }
+        if (first == last)
+            bn_err_prefix(err, "step %ld, micro-batch %d (%s)", step + 1,
+                          first + 1, rows.s != NULL ? rows.s : "");
+        else
+            bn_err_prefix(err, "step %ld (%s)", step + 1,
+                          rows.s != NULL ? rows.s : "");
+    }
+    bn_str_release(&rows);
+    return -1;
+}
+
+static int run_micros(struct bn_trainer *t, long step, struct micros *m,
+                      struct bn_step_result *r, struct bn_err *err)
+{
+    struct bn_loss_denom total;
+
+    if (denominators(t, m, &total, &r->examples, err) < 0)
+        return -1;
+    bn_model_zero_grad(t->model);
+    for (int i = 0; i < m->n; i++)
+        if (micro(t, &m->b[i], &m->d[i], r, err) < 0)
+            return blame(t, step, m, i, i, err);
+    r->lr = bn_schedule_lr(&t->schedule, step);
+    if (bn_optim_step(t->optim, r->lr, &r->grad_norm, err) < 0)
+        return blame(t, step, m, 0, m->n - 1, err);
+    return reduce(t, r, err);
+}
+
+int bn_trainer_step(struct bn_trainer *t, long step, struct bn_step_result *r,
+                    struct bn_err *err)
+{
+    struct micros m = {0};
+    int rc;
+
+    memset(r, 0, sizeof(*r));
+    rc = build(t, (uint64_t)step, &m, err);
+    if (rc == 0)
+        rc = run_micros(t, step, &m, r, err);
+    release(&m);
+    return rc;
+}
