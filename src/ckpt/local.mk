@@ -1,5 +1,20 @@
-# src/ckpt: checkpoints
-noinst_LIBRARIES += src/ckpt/libckpt.a
+# src/ckpt: models and training state on disk
+noinst_LIBRARIES += src/ckpt/libhf.a src/ckpt/libckpt.a
+src_ckpt_libhf_a_SOURCES = \
+	src/ckpt/hf.h src/ckpt/hf_check.c src/ckpt/hf_load.c \
+	src/ckpt/hf_save.c
+HF_LIBS = src/ckpt/libhf.a src/format/libformat.a $(MODELCONF_LIBS)
+
 src_ckpt_libckpt_a_SOURCES = src/ckpt/ckpt.h src/ckpt/read.c \
 	src/ckpt/reshard.c src/ckpt/write.c
-CKPT_LIBS = src/ckpt/libckpt.a $(OPTIM_LIBS)
+CKPT_LIBS = src/ckpt/libckpt.a $(OPTIM_LIBS) $(HF_LIBS)
+
+if HAVE_CMOCKA
+CKPT_TESTS = src/ckpt/test/hf.t src/ckpt/test/stories.t
+check_PROGRAMS += $(CKPT_TESTS)
+TESTS += $(CKPT_TESTS)
+src_ckpt_test_hf_t_SOURCES = src/ckpt/test/hf.c
+src_ckpt_test_hf_t_LDADD = $(HF_LIBS) $(CMOCKA_LIBS)
+src_ckpt_test_stories_t_SOURCES = src/ckpt/test/stories.c
+src_ckpt_test_stories_t_LDADD = $(HF_LIBS) $(CMOCKA_LIBS)
+endif

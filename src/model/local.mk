@@ -4,9 +4,10 @@ src_model_libmodelconf_a_SOURCES = \
 	src/model/config.c src/model/config.h \
 	src/model/config_rope.c src/model/config_rope.h \
 	src/model/config_write.c \
+	src/model/init.c src/model/init.h \
 	src/model/params.c src/model/params.h \
 	src/model/rope.c src/model/rope.h
-MODELCONF_LIBS = src/model/libmodelconf.a $(BASE_LIBS)
+MODELCONF_LIBS = src/model/libmodelconf.a $(TENSOR_LIBS)
 
 noinst_LIBRARIES += src/model/libmodel.a
 src_model_libmodel_a_SOURCES = \

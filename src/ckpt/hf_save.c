@@ -1,0 +1,213 @@
+#include "config.h"
+#include "ckpt/hf.h"
+#include "base/mem.h"
+#include "tensor/convert.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char generation[] = "generation_config.json";
+static const char *const tokenizer_files[] = {
+    "tokenizer.json",     "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json",  "vocab.json",            "merges.txt",
+    "tokenizer.model",    "chat_template.jinja",   "chat_template.json",
+};
+enum { MAX_CARRIED = 256 << 20 };
+
+static int carry(struct bn_hf_files *f, const char *dir, const char *name,
+                 struct bn_err *err)
+{
+    char *path = bn_path_join(dir, name);
+    int rc = 0;
+
+    if (bn_exists(path)) {
+        size_t len;
+        char *data = bn_file_read(path, MAX_CARRIED, &len, err);
+
+        rc = data != NULL ? 0 : -1;
+        if (rc == 0) {
+            bn_grow(&f->item, &f->cap, f->n + 1, sizeof(*f->item));
+            f->item[f->n++] = (struct bn_hf_file){name, data, len};
+        }
+    }
+    free(path);
+    return rc;
+}
+
+int bn_hf_files_load(struct bn_hf_files *f, const char *model_dir,
+                     const char *tokenizer_dir, struct bn_err *err)
+{
+    const char *tok = tokenizer_dir != NULL ? tokenizer_dir : model_dir;
+    struct bn_hf_files got = {0};
+
+    if (model_dir != NULL) {
+        char *path = bn_path_join(model_dir, "config.json");
+
+        if (bn_exists(path))
+            got.config = bn_json_load(path, err);
+        bool bad = got.config == NULL && bn_exists(path);
+        free(path);
+        if (bad || carry(&got, model_dir, generation, err) < 0)
+            goto error;
+    }
+    for (size_t i = 0; tok != NULL && i < BN_COUNT(tokenizer_files); i++)
+        if (carry(&got, tok, tokenizer_files[i], err) < 0)
+            goto error;
+    *f = got;
+    return 0;
+error:
+    bn_hf_files_release(&got);
+    return -1;
+}
+
+void bn_hf_files_release(struct bn_hf_files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        free(f->item[i].data);
+    free(f->item);
+    json_decref(f->config);
+    *f = (struct bn_hf_files){0};
+}
+
+static int write_config(const char *dir, const struct bn_model_config *c,
+                        const json_t *source, enum bn_dtype dtype,
+                        struct bn_err *err)
+{
+    char *path = bn_path_join(dir, "config.json");
+    json_t *o = bn_model_config_json(c, source, dtype);
+    char *text = json_dumps(o, JSON_INDENT(2));
+    char *line = bn_asprintf("%s\n", text);
+    int rc = bn_file_write(path, line, strlen(line), err);
+
+    free(line);
+    free(text);
+    json_decref(o);
+    free(path);
+    return rc;
+}
+
+static int write_weights(const char *dir, const struct bn_model_config *c,
+                         enum bn_dtype dtype, uint64_t max_bytes,
+                         bn_st_read_f *read, void *arg, struct bn_err *err)
+{
+    struct bn_part part = bn_part_whole(c);
+    struct bn_params ps;
+
+    if (bn_params_init(&ps, c, &part, err) < 0)
+        return -1;
+    struct bn_st_entry *e = BN_NEWN(struct bn_st_entry, (size_t)ps.n);
+    for (int i = 0; i < ps.n; i++)
+        e[i] = (struct bn_st_entry){ps.item[i].name, dtype, ps.item[i].ndim,
+                                    {ps.item[i].rows, ps.item[i].cols},
+                                    NULL};
+    int rc = bn_safetensors_write_dir(dir, e, (size_t)ps.n, max_bytes, read,
+                                      arg, err);
+    free(e);
+    bn_params_release(&ps);
+    return rc;
+}
+
+static int fill_dir(const char *dir, const struct bn_model_config *c,
+                    enum bn_dtype dtype, uint64_t max_bytes,
+                    const struct bn_hf_files *files, bn_st_read_f *read,
+                    void *arg, struct bn_err *err)
+{
+    if (bn_mkdirs(dir, err) < 0
+        || write_config(dir, c, files != NULL ? files->config : NULL, dtype,
+                        err) < 0
+        || write_weights(dir, c, dtype, max_bytes, read, arg, err) < 0)
+        return -1;
+    for (size_t i = 0; files != NULL && i < files->n; i++) {
+        char *path = bn_path_join(dir, files->item[i].name);
+        int rc = bn_file_write(path, files->item[i].data, files->item[i].len,
+                               err);
+
+        free(path);
+        if (rc < 0)
+            return -1;
+    }
+    return bn_dir_sync(dir, err);
+}
+
+/* An empty directory in the way is removed; anything else is an error. */
+static int make_room(const char *dir, struct bn_err *err)
+{
+    if (rmdir(dir) == 0 || errno == ENOENT)
+        return 0;
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
+        return bn_fail(err, BN_ERR_DATA, "'%s' is there already and not "
+                       "empty: nothing was saved", dir);
+    return bn_fail(err, bn_err_from_errno(errno), "cannot replace '%s': %s",
+                   dir, strerror(errno));
+}
+
+int bn_hf_save(const char *dir, const struct bn_model_config *c,
+               enum bn_dtype dtype, uint64_t max_bytes,
+               const struct bn_hf_files *files, bn_st_read_f *read, void *arg,
+               struct bn_err *err)
+{
+    char *plain = bn_strdup(dir);
+    int rc = -1;
+
+    for (size_t n = strlen(plain); n > 1 && plain[n - 1] == '/'; n--)
+        plain[n - 1] = '\0';
+    char *tmp = bn_asprintf("%s.tmp.%ld", plain, (long)getpid());
+    char *parent = bn_path_dir(plain);
+    if (make_room(plain, err) < 0)
+        goto out;
+    if (bn_remove_tree(tmp, err) < 0
+        || fill_dir(tmp, c, dtype, max_bytes, files, read, arg, err) < 0)
+        goto undo;
+    if (rename(tmp, plain) < 0) {
+        bn_fail(err, bn_err_from_errno(errno), "cannot rename '%s' to '%s': "
+                "%s", tmp, plain, strerror(errno));
+        goto undo;
+    }
+    rc = bn_dir_sync(parent, err);
+    goto out;
+undo:
+    bn_remove_tree(tmp, NULL);
+out:
+    free(parent);
+    free(tmp);
+    free(plain);
+    return rc;
+}
+
+struct flat {
+    struct bn_params ps;
+    const char *data;
+    enum bn_dtype from, to;
+};
+
+static int read_flat(void *arg, size_t index, int64_t first, int64_t n,
+                     void *dst, struct bn_err *err)
+{
+    const struct flat *f = arg;
+    size_t at = f->ps.item[index].offset + (size_t)first;
+
+    (void)err;
+    bn_convert(dst, f->to, f->data + at * bn_dtype_size(f->from), f->from,
+               (size_t)n);
+    return 0;
+}
+
+int bn_hf_save_flat(const char *dir, const struct bn_model_config *c,
+                    const void *flat, enum bn_dtype flat_dtype,
+                    enum bn_dtype dtype, uint64_t max_bytes,
+                    const struct bn_hf_files *files, struct bn_err *err)
+{
+    struct bn_part part = bn_part_whole(c);
+    struct flat f = {.data = flat, .from = flat_dtype, .to = dtype};
+    int rc;
+
+    if (bn_params_init(&f.ps, c, &part, err) < 0)
+        return -1;
+    rc = bn_hf_save(dir, c, dtype, max_bytes, files, read_flat, &f, err);
+    bn_params_release(&f.ps);
+    return rc;
+}
