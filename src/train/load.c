@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "ckpt/hf.h"
+#include "model/init.h"
 
 #include <stdlib.h>
 
@@ -17,9 +18,12 @@ static int fill(struct bn_trainer *t, float *flat, struct bn_err *err)
     int rc;
 
     if (rm->init == BN_RUN_INIT_RANDOM) {
-        double std = rm->init_std > 0 ? rm->init_std : m->cfg.init_std;
+        struct bn_model_config cfg = m->cfg;
 
-        bn_init_random(&m->params, flat, BN_F32, (uint64_t)t->run->seed, std);
+        if (rm->init_std > 0)
+            cfg.init_std = rm->init_std;
+        bn_params_randomize(&m->params, &cfg, (uint64_t)t->run->seed, flat,
+                            BN_F32);
         return 0;
     }
     if (rm->allow_nonfinite_weights)
