@@ -28,3 +28,7 @@ endif
 check_PROGRAMS += src/train/test/tb-write
 src_train_test_tb_write_SOURCES = src/train/test/tb-write.c
 src_train_test_tb_write_LDADD = $(TRAIN_LIBS)
+
+noinst_PROGRAMS += src/train/bench/bench-step
+src_train_bench_bench_step_SOURCES = src/train/bench/step.c
+src_train_bench_bench_step_LDADD = $(OPTIM_LIBS) $(DATA_LIBS)

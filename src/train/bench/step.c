@@ -1,0 +1,271 @@
+/* Times training steps of a model with random weights on random tokens:
+ *
+ *     bench-step CONFIG.json --batch B --length T [--dtype bf16] [--threads N]
+ *         [--steps N] [--task sft|orpo] [--ids FILE]
+ *
+ * Prints one JSON line: seconds of every step, tokens, FLOPs, page faults
+ * after step 2, peak memory. With --ids the tokens are 32-bit integers read
+ * from FILE, so that another program can be given the same. The steps are
+ * taken one by one: a line on standard input starts each (--wait), so that
+ * two programs can take turns.
+ */
+#include "config.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "model/head.h"
+#include "model/init.h"
+#include "optim/adamw.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct opts {
+    const char *config, *ids;
+    int batch, length, prompt, threads, steps;
+    enum bn_dtype t;
+    bool orpo, wait;
+};
+
+struct bench {
+    struct opts o;
+    struct bn_dev *dev;
+    struct bn_comm *world;
+    struct bn_mesh mesh;
+    struct bn_arena state, work;
+    struct bn_model *m;
+    struct bn_optim *optim;
+    struct bn_acts a;
+    struct bn_head h;
+    struct bn_batch b;
+    struct bn_loss_denom d;
+};
+
+static void must(int rc, const struct bn_err *err)
+{
+    if (rc < 0) {
+        fprintf(stderr, "error: %s\n", err->text);
+        exit(err->code);
+    }
+}
+
+static int parse(int argc, char **argv, struct opts *o)
+{
+    static const struct option longs[] = {
+        {"batch", 1, NULL, 'b'},   {"length", 1, NULL, 'l'},
+        {"dtype", 1, NULL, 'd'},   {"threads", 1, NULL, 't'},
+        {"steps", 1, NULL, 's'},   {"task", 1, NULL, 'k'},
+        {"ids", 1, NULL, 'i'},     {"wait", 0, NULL, 'w'},
+        {"prompt", 1, NULL, 'p'},  {NULL, 0, NULL, 0}};
+    int c;
+
+    *o = (struct opts){.batch = 2, .length = 512, .steps = 5, .t = BN_F32};
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        switch (c) {
+        case 'b':
+            o->batch = atoi(optarg);
+            break;
+        case 'l':
+            o->length = atoi(optarg);
+            break;
+        case 'p':
+            o->prompt = atoi(optarg);
+            break;
+        case 'd':
+            o->t = strcmp(optarg, "bf16") == 0 ? BN_BF16 : BN_F32;
+            break;
+        case 't':
+            o->threads = atoi(optarg);
+            break;
+        case 's':
+            o->steps = atoi(optarg);
+            break;
+        case 'k':
+            o->orpo = strcmp(optarg, "orpo") == 0;
+            break;
+        case 'i':
+            o->ids = optarg;
+            break;
+        case 'w':
+            o->wait = true;
+            break;
+        default:
+            return -1;
+        }
+    }
+    if (optind + 1 != argc)
+        return -1;
+    o->config = argv[optind];
+    return 0;
+}
+
+/* Tokens 0.. of the stream that the benchmark trains on. */
+static int32_t *tokens(const struct opts *o, size_t n, int vocab)
+{
+    int32_t *ids = BN_NEWN(int32_t, n);
+    struct bn_err err;
+    struct bn_map map;
+
+    if (o->ids != NULL) {
+        must(bn_map_open(&map, o->ids, &err), &err);
+        if (map.len < n * sizeof(*ids)) {
+            fprintf(stderr, "error: '%s' is too short\n", o->ids);
+            exit(BN_ERR_USAGE);
+        }
+        memcpy(ids, map.data, n * sizeof(*ids));
+        bn_map_close(&map);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            ids[i] = (int32_t)(bn_rng_u64(1, 2, i) % (uint64_t)vocab);
+    }
+    return ids;
+}
+
+/* Rows of 'length' tokens; pairs share a prompt of 'prompt' tokens, and both
+ * answers fill the row up to 'length'. */
+static void make_batch(struct bench *x, int vocab)
+{
+    const struct opts *o = &x->o;
+    size_t each = (size_t)(o->orpo ? 2 * o->length - o->prompt : o->length);
+    int32_t *ids = tokens(o, each * (size_t)o->batch, vocab);
+    uint8_t *mask = bn_malloc((size_t)o->length);
+    struct bn_example *ex = BN_NEWN(struct bn_example, (size_t)o->batch);
+    int answer = o->length - o->prompt;
+    struct bn_err err;
+
+    memset(mask, 1, (size_t)o->length);
+    mask[0] = 0;
+    for (int i = 0; i < o->batch; i++) {
+        int32_t *p = ids + (size_t)i * each;
+
+        ex[i] = (struct bn_example){.index = i, .ids = p, .mask = mask,
+                                    .n = o->length};
+        if (o->orpo) {
+            ex[i].n = o->prompt;
+            ex[i].chosen = p + o->prompt;
+            ex[i].nchosen = answer;
+            ex[i].rejected = p + o->length;
+            ex[i].nrejected = answer;
+        }
+    }
+    must(bn_batch_build(&x->b, o->orpo ? 3 : 1, ex, o->batch,
+                        BN_BATCH_SCORE_PROMPT, &err), &err);
+    for (int i = 0; i < x->b.nseq; i++)
+        if (i % x->b.group < 2)
+            x->d.tokens += x->b.seq[i].ntok;
+    x->d.examples = o->batch;
+    free(ex);
+    free(mask);
+    free(ids);
+}
+
+static void carve(struct bench *x, struct bn_arena *a)
+{
+    int rows = bn_head_chunk_rows(x->m, (size_t)128 << 20);
+
+    if (rows > x->b.nscore)
+        rows = x->b.nscore;
+    bn_acts_init(&x->a, x->m, x->b.ntok, x->b.nseg, BN_RECOMPUTE_NONE, true,
+                 a);
+    bn_head_init(&x->h, x->m, rows, x->b.nscore, x->b.nseq, true, a);
+}
+
+static void set_up(struct bench *x)
+{
+    const struct opts *o = &x->o;
+    struct bn_optim_conf oc = {0.9, 0.999, 1e-8, 0.01, true, 1.0};
+    struct bn_model_config cfg;
+    struct bn_params ps;
+    struct bn_arena plan;
+    struct bn_err err;
+
+    must(bn_model_config_load(&cfg, o->config, NULL, &err), &err);
+    x->dev = bn_dev_cpu(o->threads, &err);
+    x->world = bn_comm_self();
+    must(bn_mesh_init(&x->mesh, x->world, 1, 1, 1, 1, &err), &err);
+    struct bn_part part = bn_part_whole(&cfg);
+    must(bn_params_init(&ps, &cfg, &part, &err), &err);
+    size_t n = ps.elems;
+    size_t bytes = bn_model_bytes(&cfg, &ps, o->t, o->length, true)
+                   + bn_optim_bytes(o->t, n);
+    must(x->dev->op.arena_init(x->dev, &x->state, "model", bytes, &err), &err);
+    x->m = bn_model_create(&cfg, &ps, o->t, o->length, true, x->dev, &x->mesh,
+                           &x->state, &err);
+    x->optim = bn_optim_create(&oc, x->m, 0, n, &x->state, &err);
+    bn_params_randomize(&x->m->params, &cfg, 1, x->m->w, o->t);
+    bn_optim_set_masters(x->optim);
+    bn_model_changed(x->m);
+    make_batch(x, cfg.vocab_size);
+    bn_arena_plan(&plan, "plan");
+    carve(x, &plan);
+    must(x->dev->op.arena_init(x->dev, &x->work, "activations", plan.used,
+                               &err), &err);
+    carve(x, &x->work);
+}
+
+static double step(struct bench *x)
+{
+    double metrics[BN_LOSS_MAX_KEYS] = {0}, norm;
+    struct bn_loss_params p = {0.1, -1e-6};
+    struct bn_head_job job = {
+        .loss = x->o.orpo ? &bn_loss_orpo : &bn_loss_sft,
+        .params = &p,
+        .denom = &x->d,
+        .metrics = metrics,
+    };
+    struct bn_err err;
+
+    bn_model_zero_grad(x->m);
+    must(bn_model_forward(x->m, &x->a, &x->b, &err), &err);
+    must(bn_head_run(x->m, &x->h, &x->b, x->a.y_f, x->a.d_x, &job, &err),
+         &err);
+    bn_model_backward(x->m, &x->a, x->a.d_x);
+    must(bn_optim_step(x->optim, 1e-4, &norm, &err), &err);
+    return metrics[0];
+}
+
+static long faults(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return r.ru_minflt;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench x = {0};
+    struct rusage r;
+    char line[64];
+    long before = 0;
+
+    if (parse(argc, argv, &x.o) < 0) {
+        fprintf(stderr, "usage: bench-step CONFIG.json [--batch B] [--length "
+                "T] [--prompt P] [--dtype fp32|bf16] [--threads N] [--steps N]"
+                " [--task sft|orpo] [--ids FILE] [--wait]\n");
+        return BN_ERR_USAGE;
+    }
+    set_up(&x);
+    printf("{\"ready\":true}\n");
+    fflush(stdout);
+    for (int i = 0; i < x.o.steps; i++) {
+        if (x.o.wait && fgets(line, sizeof(line), stdin) == NULL)
+            break;
+        if (i == 2)
+            before = faults();
+        double t0 = bn_now();
+        double loss = step(&x);
+        printf("{\"step\":%d,\"seconds\":%.6f,\"loss\":%.7g}\n", i,
+               bn_now() - t0, loss);
+        fflush(stdout);
+    }
+    getrusage(RUSAGE_SELF, &r);
+    printf("{\"faults_a_step\":%.1f,\"peak_bytes\":%ld,\"tokens\":%d}\n",
+           x.o.steps > 2 ? (double)(faults() - before) / (x.o.steps - 2) : 0.0,
+           r.ru_maxrss * 1024, x.b.ntok);
+    return 0;
+}
