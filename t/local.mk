@@ -8,3 +8,12 @@ EXTRA_DIST += $(VARIANTS:%=t/data/arch-variants/%/config.json) \
 	t/data/rope.json
 
 include t/slurm/local.mk
+
+# One a line, slow ones first.
+SHARNESS_TESTS = \
+	t/t0000-tlib.t \
+	t/t0001-layers.t \
+	t/t1001-run-file.t \
+	t/t4010-tensorboard.t
+TESTS += $(SHARNESS_TESTS)
+EXTRA_DIST += t/tlib.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)

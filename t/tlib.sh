@@ -2,12 +2,13 @@
 # What every end-to-end test sources first, after it set test_description:
 #
 #     test_description='what is shown'
-#     . "$BN_SRCDIR/t/tlib.sh"
+#     . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
 #
 # Sharness verbs, in a scratch folder under the build's t/. Programs of the
 # build come first on PATH. Standard error of the commands goes into the log.
-: "${BN_SRCDIR:?is not set: run tests with make check}"
-: "${BN_BUILDDIR:?is not set: run tests with make check}"
+# By hand, from the folder of the build: ../t/tNNNN-name.t -v
+: "${BN_SRCDIR:=$(cd "$(dirname "$0")/.." && pwd)}"
+: "${BN_BUILDDIR:=$PWD}"
 : "${BN_SHARED:=$BN_SRCDIR/../shared}"
 export BN_SRCDIR BN_BUILDDIR BN_SHARED
 
@@ -16,6 +17,13 @@ SHARNESS_TEST_SRCDIR=$BN_SRCDIR/t
 SHARNESS_BUILD_DIRECTORY=$BN_BUILDDIR
 HARNESS_ACTIVE=t
 mkdir -p "$SHARNESS_TEST_DIRECTORY"
+if ! test -r /usr/share/sharness/sharness.sh; then
+    case " $BURNISH_TEST_REQUIRE " in
+    *" SHARNESS "*) echo "Bail out! no sharness (Debian: sharness)"; exit 1 ;;
+    esac
+    echo "1..0 # SKIP no sharness (Debian: sharness)"
+    exit 0
+fi
 . /usr/share/sharness/sharness.sh
 exec 4>&2
 
@@ -41,4 +49,27 @@ bn_require()
     bn_word=$1 bn_reason=$2
     shift 2
     "$@" >/dev/null 2>&1 || bn_missing "$bn_word" "$bn_reason"
+}
+
+# bn_prereq WORD REASON COMMAND...: the same for single tests, which begin
+# with test_expect_success WORD '...'.
+bn_prereq()
+{
+    bn_word=$1 bn_reason=$2
+    shift 2
+    if "$@" >/dev/null 2>&1; then
+        test_set_prereq "$bn_word"
+        return
+    fi
+    case " $BURNISH_TEST_REQUIRE " in
+    *" $bn_word "*) bn_missing "$bn_word" "$bn_reason" ;;
+    esac
+    say "# $bn_word: $bn_reason"
+}
+
+# The inputs that are not part of the tree.
+bn_require_shared()
+{
+    bn_require SHARED "no shared inputs (set BN_SHARED)" \
+        test -d "$BN_SHARED/golden"
 }

@@ -1,1 +1,7 @@
-# src/cmd
+# src/cmd: the mains
+noinst_LIBRARIES += src/cmd/libcmd.a
+src_cmd_libcmd_a_SOURCES = src/cmd/opts.c src/cmd/opts.h
+
+check_PROGRAMS += src/cmd/conf-check
+src_cmd_conf_check_SOURCES = src/cmd/conf-check.c
+src_cmd_conf_check_LDADD = src/cmd/libcmd.a $(CONF_LIBS)

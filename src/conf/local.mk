@@ -14,6 +14,10 @@ src_conf_libconf_a_SOURCES = \
 src_conf_libconf_a_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS)
 CONF_LIBS = src/conf/libconf.a $(YAML_LIBS) $(BASE_LIBS)
 
-check_PROGRAMS += src/conf/conf-check
-src_conf_conf_check_SOURCES = src/conf/conf-check.c
-src_conf_conf_check_LDADD = $(CONF_LIBS)
+if HAVE_CMOCKA
+CONF_TESTS = src/conf/test/conf.t
+check_PROGRAMS += $(CONF_TESTS)
+TESTS += $(CONF_TESTS)
+src_conf_test_conf_t_SOURCES = src/conf/test/conf.c
+src_conf_test_conf_t_LDADD = $(CONF_LIBS) $(CMOCKA_LIBS)
+endif

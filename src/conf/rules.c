@@ -320,7 +320,7 @@ static bool lora_random(const struct bn_run *r, struct bn_str *why)
 }
 
 static const struct rule {
-    const char *name, *key[4], *text;
+    const char *name, *key[6], *text;
     bool (*broken)(const struct bn_run *r, struct bn_str *why);
 } rules[] = {
     {"task", {"task"}, "task is given.", task_missing},
@@ -399,7 +399,9 @@ static const struct rule {
     {"sequence-tensor", {"sequence_parallel", "tensor_parallel_size"},
      "sequence_parallel goes with tensor_parallel_size above 1.",
      sequence_tensor},
-    {"lora-only", {"lora_r"},
+    {"lora-only",
+     {"lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora",
+      "modules_to_save", "lora_r"},
      "lora_alpha, lora_dropout, lora_target_modules, use_rslora and"
      " modules_to_save go with lora_r.",
      lora_unused},

@@ -142,6 +142,7 @@ static void read_all(struct bn_run *run, const struct collected *c)
     }
 }
 
+/* 'from' names a key that has no 'from' itself; a test looks. */
 static void fill_defaults(struct bn_run *run)
 {
     size_t n;
@@ -190,11 +191,13 @@ static void derive(struct bn_run *run)
                                    : BN_RUN_NO;
 }
 
-/* 'from' of the table must have been filled when it is copied, so a chain
- * of two is not allowed; a test looks. */
 struct bn_run *bn_run_make(const struct bn_run_parts *parts,
                            struct bn_problems *p)
 {
+    if (parts->base != NULL && parts->base->kind != BN_YAML_MAP) {
+        bn_problem_add(p, parts->base->at, "expected 'key: value' lines");
+        return NULL;
+    }
     struct bn_yaml_doc **doc = BN_NEWN(struct bn_yaml_doc *,
                                        parts->nsets + 1);
     struct collected *c = BN_NEW(struct collected);
@@ -204,12 +207,10 @@ struct bn_run *bn_run_make(const struct bn_run_parts *parts,
     c->p = p;
     run->origin = BN_NEW(struct bn_run_origin);
     run->origin->flags = parts->flags;
-    if (parts->base != NULL && parts->base->kind != BN_YAML_MAP)
-        bn_problem_add(p, parts->base->at, "expected 'key: value' lines");
-    else if (parts->base != NULL)
+    if (parts->base != NULL) {
         collect_map(c, parts->base, NULL);
-    if (parts->base != NULL)
         keep_place(run->origin, parts->base->at);
+    }
     for (size_t i = 0; i < parts->nsettings; i++)
         collect(c, parts->settings[i].key, parts->settings[i].value,
                 parts->settings[i].value->at);

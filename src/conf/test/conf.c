@@ -1,0 +1,624 @@
+#include "config.h"
+#include "conf/key.h"
+
+#include "base/mem.h"
+#include "base/tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char small[] = "task: orpo\nmodel_name_or_path: m\n"
+                            "train_file: a.jsonl\noutput_dir: out/x\n";
+
+static struct bn_run *make(const char *text, unsigned flags,
+                           struct bn_problems *p)
+{
+    struct bn_yaml_doc *doc = bn_yaml_parse(text, strlen(text), "r", p);
+
+    if (doc == NULL)
+        return NULL;
+    struct bn_run_parts parts = {.base = bn_yaml_root(doc), .flags = flags};
+    struct bn_run *run = bn_run_make(&parts, p);
+    bn_yaml_free(doc); /* the run must not need it */
+    if (run != NULL && p->n > 0) {
+        bn_run_free(run);
+        return NULL;
+    }
+    return run;
+}
+
+static struct bn_run *make_ok(const char *text)
+{
+    struct bn_problems p = {0};
+    struct bn_run *run = make(text, 0, &p);
+
+    bn_problems_print(&p, stderr);
+    assert_int_equal(p.n, 0);
+    assert_non_null(run);
+    return run;
+}
+
+static void table_is_sound(void **state)
+{
+    size_t n;
+    const struct bn_conf_key *k = bn_conf_keys(&n);
+    union {
+        int64_t i;
+        double d;
+        char *s;
+        struct bn_run_list l;
+    } field;
+
+    (void)state;
+    assert_string_equal(k[0].name, "task"); /* decides other defaults */
+    for (size_t i = 0; i < n; i++) {
+        const char *text[] = {k[i].dflt, k[i].orpo};
+        size_t group = 0;
+
+        assert_ptr_equal(bn_conf_find(k[i].name), &k[i]); /* once */
+        assert_non_null(k[i].help);
+        assert_true(bn_conf_foreign(k[i].name) == NULL);
+        assert_true(k[i].dflt == NULL || k[i].from == NULL);
+        while (strcmp(bn_conf_groups[group].name, k[i].group) != 0)
+            group++; /* runs off the end if there is none */
+        for (int t = 0; t < 2; t++) {
+            struct bn_problems p = {0};
+            struct bn_yaml y = {.kind = BN_YAML_SCALAR, .text = text[t]};
+
+            memset(&field, 0, sizeof(field));
+            if (text[t] == NULL)
+                continue;
+            assert_int_equal(bn_conf_read(&k[i], &y, &field, &p), 0);
+            bn_conf_release(&k[i], &field);
+        }
+        if (k[i].from != NULL) {
+            const struct bn_conf_key *from = bn_conf_find(k[i].from);
+            assert_int_equal(from->type, k[i].type);
+            assert_null(from->from);
+        }
+    }
+}
+
+/* Enumerators and names must be in one order. */
+static void choices_match_enums(void **state)
+{
+    static const struct {
+        const char *set;
+        size_t offset;
+        unsigned value;
+    } cases[] = {
+#define CASE(set, field, value) {set, offsetof(struct bn_run, field), value}
+        CASE("task: sft", task, BN_RUN_TASK_SFT),
+        CASE("init: random", model.init, BN_RUN_INIT_RANDOM),
+        CASE("dtype: bfloat16", model.dtype, BN_RUN_COMPUTE_BFLOAT16),
+        CASE("activation_recompute: full", model.activation_recompute,
+             BN_RUN_RECOMPUTE_FULL),
+        CASE("data_format: text", data.data_format, BN_RUN_DATA_TEXT),
+        CASE("data_format: alpaca", data.data_format, BN_RUN_DATA_ALPACA),
+        CASE("data_format: sharegpt", data.data_format,
+             BN_RUN_DATA_SHAREGPT),
+        CASE("truncation_mode: keep_start", data.truncation_mode,
+             BN_RUN_KEEP_START),
+        CASE("completion_only_loss: true", data.completion_only_loss,
+             BN_RUN_YES),
+        CASE("add_bos: false", data.add_bos, BN_RUN_NO),
+        CASE("add_bos: auto", data.add_bos, BN_RUN_AUTO),
+        CASE("weight_decay_groups: all", optim.weight_decay_groups,
+             BN_RUN_DECAY_ALL),
+        CASE("lr_scheduler_type: cosine", optim.lr_scheduler_type,
+             BN_RUN_LR_COSINE),
+        CASE("lr_scheduler_type: constant", optim.lr_scheduler_type,
+             BN_RUN_LR_CONSTANT),
+        CASE("lr_scheduler_type: constant_with_warmup",
+             optim.lr_scheduler_type, BN_RUN_LR_CONSTANT_WITH_WARMUP),
+        CASE("lr_scheduler_type: warmup_stable_decay",
+             optim.lr_scheduler_type, BN_RUN_LR_WARMUP_STABLE_DECAY),
+        CASE("lr_decay_type: linear", optim.lr_decay_type,
+             BN_RUN_LR_DECAY_LINEAR),
+        CASE("warmup_first: one", optim.warmup_first, BN_RUN_WARMUP_ONE),
+        CASE("nll_span: answer", loss.nll_span, BN_RUN_NLL_ANSWER),
+        CASE("loss_reduction: trl", loss.loss_reduction, BN_RUN_REDUCE_TRL),
+        CASE("eval_strategy: epoch", eval.eval_strategy,
+             BN_RUN_STRATEGY_EPOCH),
+        CASE("save_strategy: no", save.save_strategy, BN_RUN_STRATEGY_NO),
+        CASE("report_to: [tensorboard]", log.report_to,
+             BN_RUN_REPORT_TENSORBOARD),
+        CASE("report_to: tensorboard", log.report_to,
+             BN_RUN_REPORT_TENSORBOARD),
+        CASE("report_to: none", log.report_to, 0),
+        CASE("device: cuda", mesh.device, BN_RUN_DEVICE_CUDA),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < BN_COUNT(cases); i++) {
+        struct bn_problems p = {0};
+        struct bn_yaml_doc *doc = bn_yaml_parse(
+            cases[i].set, strlen(cases[i].set), "s", &p);
+        const struct bn_yaml *map = bn_yaml_root(doc);
+        const struct bn_conf_key *k = bn_conf_find(map->key[0]->text);
+        unsigned got = 99;
+
+        assert_non_null(k);
+        assert_int_equal(k->offset, cases[i].offset);
+        assert_int_equal(bn_conf_read(k, map->item[0], &got, &p), 0);
+        assert_int_equal(got, cases[i].value);
+        bn_yaml_free(doc);
+    }
+}
+
+static void defaults_derive(void **state)
+{
+    struct bn_run *r = make_ok(small);
+
+    (void)state;
+    assert_int_equal(r->task, BN_RUN_TASK_ORPO);
+    assert_string_equal(r->run_name, "x");
+    assert_string_equal(r->model.tokenizer_name_or_path, "m");
+    assert_true(r->optim.learning_rate == 1e-6);
+    assert_int_equal(r->data.data_seed, 42);
+    assert_int_equal(r->data.max_prompt_length, 512);
+    assert_int_equal(r->eval.eval_steps, 10);
+    assert_int_equal(r->eval.greater_is_better, BN_RUN_NO);
+    assert_int_equal(r->data.train_file.n, 1);
+    assert_string_equal(r->data.columns.prompt, "prompt");
+    assert_null(r->data.chat_template);
+    assert_int_equal(r->lora.lora_target_modules.n, 1);
+    bn_run_free(r);
+    r = make_ok("task: sft\nmodel_name_or_path: m\ntrain_file: [a, b]\n"
+                "output_dir: o\nseed: 7\nmax_length: 64\n"
+                "metric_for_best_model: eval_mean_token_accuracy\n");
+    assert_true(r->optim.learning_rate == 2e-5);
+    assert_int_equal(r->data.data_seed, 7);
+    assert_int_equal(r->data.max_prompt_length, 32);
+    assert_string_equal(r->eval.metric_for_best_model,
+                        "mean_token_accuracy");
+    assert_int_equal(r->eval.greater_is_better, BN_RUN_YES);
+    assert_string_equal(r->data.train_file.v[1], "b");
+    bn_run_free(r);
+}
+
+/* The canonical text loads to the same values and says the same again. */
+static void canonical_text_returns(void **state)
+{
+    static const char text[] =
+        "task: orpo\nmodel_name_or_path: 'a: #b'\ntrain_file: ['1', \"x\ty\","
+        " no, 한국어]\noutput_dir: -o\nlearning_rate: 0.1234567890123456789\n"
+        "columns: {chosen: 'null', rejected: \"q\\\"uo\\\\te\"}\n"
+        "seed: 9007199254740992\nbeta: 1e-300\nrun_name: '~'\n"
+        "lora_r: 8\nlora_target_modules: []\nreport_to: [tensorboard]\n";
+    struct bn_run *a = make_ok(text);
+    char *once = bn_run_yaml(a);
+    struct bn_run *b = make_ok(once);
+    char *twice = bn_run_yaml(b);
+    size_t n;
+    const struct bn_conf_key *k = bn_conf_keys(&n);
+
+    (void)state;
+    assert_string_equal(once, twice);
+    for (size_t i = 0; i < n; i++) {
+        char *x = bn_run_value(a, k[i].name), *y = bn_run_value(b, k[i].name);
+
+        assert_string_equal(x, y);
+        free(x);
+        free(y);
+    }
+    assert_true(a->optim.learning_rate == b->optim.learning_rate);
+    assert_string_equal(b->data.train_file.v[1], "x\ty");
+    assert_string_equal(b->data.train_file.v[2], "no");
+    assert_null(bn_run_value(a, "nothing"));
+    free(once);
+    free(twice);
+    bn_run_free(a);
+    bn_run_free(b);
+}
+
+static void layers_keep_their_places(void **state)
+{
+    static const char points[] = "- {beta: 0.3, columns.prompt: q}\n"
+                                 "- {beta: 0.5,\n   logging_steps: 5}\n";
+    struct bn_problems p = {0};
+    struct bn_yaml_doc *base = bn_yaml_parse(small, strlen(small), "base",
+                                             &p);
+    struct bn_yaml_doc *sweep = bn_yaml_parse(points, strlen(points),
+                                              "sweep", &p);
+    const struct bn_yaml *map = bn_yaml_root(sweep)->item[1];
+    struct bn_setting s[] = {{map->key[0]->text, map->item[0]},
+                             {map->key[1]->text, map->item[1]}};
+    const char *const sets[] = {"logging_steps=6", "columns.prompt=z"};
+    struct bn_run_parts parts = {bn_yaml_root(base), s, 2, sets, 2, 0};
+
+    (void)state;
+    struct bn_run *r = bn_run_make(&parts, &p);
+    bn_yaml_free(base);
+    bn_yaml_free(sweep);
+    assert_int_equal(p.n, 0);
+    assert_true(r->loss.beta == 0.5);
+    assert_int_equal(r->log.logging_steps, 6);
+    assert_string_equal(r->data.columns.prompt, "z");
+    struct bn_place at = bn_run_place(r, "beta");
+    assert_string_equal(at.file, "sweep");
+    assert_int_equal(at.line, 2);
+    at = bn_run_place(r, "task");
+    assert_string_equal(at.file, "base");
+    assert_int_equal(at.line, 1);
+    assert_string_equal(bn_run_place(r, "logging_steps").file, "--set");
+    assert_null(bn_run_place(r, "seed").file);
+    bn_run_free(r);
+}
+
+static void trajectory_names_what_changed(void **state)
+{
+    struct bn_err err;
+    char buf[1000];
+
+    (void)state;
+    struct bn_run *a = make_ok(small);
+    snprintf(buf, sizeof(buf), "%s%s", small,
+             "logging_steps: 3\nrun_name: other\nnum_threads: 2\n"
+             "per_device_train_batch_size: 1\ntensor_parallel_size: 2\n");
+    struct bn_run *same = make_ok(buf);
+    snprintf(buf, sizeof(buf), "%s%s", small, "beta: 0.2\nmax_length: 64\n");
+    struct bn_run *other = make_ok(buf);
+    struct bn_hash ha = bn_run_fingerprint(a), hs = bn_run_fingerprint(same);
+    struct bn_hash ho = bn_run_fingerprint(other);
+    char *ta = bn_run_trajectory(a), *ts = bn_run_trajectory(same);
+    char *to = bn_run_trajectory(other);
+
+    assert_true(ha.hi == hs.hi && ha.lo == hs.lo);
+    assert_false(ha.hi == ho.hi && ha.lo == ho.lo);
+    assert_int_equal(bn_run_trajectory_same(ta, ts, &err), 0);
+    assert_int_equal(bn_run_trajectory_same(ta, to, &err), -1);
+    assert_int_equal(err.code, BN_ERR_USAGE);
+    assert_string_equal(err.text, "the run has changed: max_length was 1024"
+                                  " and is 64; max_prompt_length was 512 and"
+                                  " is 32; beta was 0.1 and is 0.2");
+    assert_int_equal(bn_run_trajectory_same("a: 1\nb: 2\n", "b: 2\nc: 3\n",
+                                            &err), -1);
+    assert_string_equal(err.text, "the run has changed: a is gone; c is new");
+    free(ta);
+    free(ts);
+    free(to);
+    bn_run_free(a);
+    bn_run_free(same);
+    bn_run_free(other);
+}
+
+static void no_train_demands_less(void **state)
+{
+    struct bn_problems p = {0};
+    struct bn_run *r = make("task: sft\nmodel_name_or_path: m\n"
+                            "eval_strategy: steps\n", BN_RUN_NO_TRAIN, &p);
+
+    (void)state;
+    assert_non_null(r);
+    assert_null(r->output_dir);
+    assert_string_equal(r->run_name, "run");
+    bn_run_free(r);
+    assert_null(make("task: sft\nmodel_name_or_path: m\n", 0, &p));
+    assert_int_equal(p.n, 2);
+    bn_problems_release(&p);
+}
+
+/* 'text' has one problem, and it is said as 'want'. */
+static void expect_problem(const char *text, const char *want)
+{
+    struct bn_problems p = {0};
+    char got[1000] = "";
+    FILE *out = fmemopen(got, sizeof(got), "w");
+
+    assert_null(make(text, 0, &p));
+    bn_problems_print(&p, out);
+    fclose(out);
+    got[strcspn(got, "\n")] = '\0';
+    assert_string_equal(got, want);
+    assert_int_equal(p.n, 1);
+    bn_problems_release(&p);
+}
+
+/* What is written after 'small', and what is said. */
+static void one_problem_each(void **state)
+{
+    static const char *const cases[][2] = {
+        {"beta: fast", "r:5:7: beta: expected a number of at least 0, at most"
+                       " 1000, got fast"},
+        {"beta: '0.1'", "r:5:7: beta: expected a number of at least 0, at"
+                        " most 1000, got the string \"0.1\""},
+        {"beta: [1]", "r:5:7: beta: expected a number of at least 0, at most"
+                      " 1000, got a list"},
+        {"beta: {a: 1}", "r:5:7: beta: expected a number of at least 0, at"
+                         " most 1000, got a map"},
+        {"beta: -0.1", "r:5:7: beta: expected a number of at least 0, at most"
+                       " 1000, got -0.1"},
+        {"beta: nan", "r:5:7: beta: expected a number of at least 0, at most"
+                      " 1000, got nan"},
+        {"beta: 0x10", "r:5:7: beta: expected a number of at least 0, at most"
+                       " 1000, got 0x10"},
+        {"beta: 1e999", "r:5:7: beta: expected a number of at least 0, at"
+                        " most 1000, got 1e999"},
+        {"beta:", "r:5:6: beta has no value; leave the key out for its"
+                  " default"},
+        {"beta: null", "r:5:7: beta has no value; leave the key out for its"
+                       " default"},
+        {"chat_template:", "r:5:15: chat_template has no value; leave the key"
+                           " out for its default"},
+        {"run_name: ''", "r:5:11: run_name: an empty string"},
+        {"learning_rate: 0", "r:5:16: learning_rate: expected a number above"
+                             " 0, at most 10, got 0"},
+        {"eval_split: 1", "r:5:13: eval_split: expected a number of at least"
+                          " 0, below 1, got 1"},
+        {"seed: 1.5", "r:5:7: seed: expected an integer of at least 0, got"
+                      " 1.5"},
+        {"seed: 1e17", "r:5:7: seed: expected an integer of at least 0, got"
+                       " 1e17"},
+        {"shuffle: yes", "r:5:10: shuffle: expected true or false, got yes"},
+        {"shuffle: 'true'", "r:5:10: shuffle: expected true or false, got the"
+                            " string \"true\""},
+        {"add_bos: maybe", "r:5:10: add_bos: expected true, false or auto,"
+                           " got maybe"},
+        {"dtype: bfloat", "r:5:8: dtype: expected one of float32, bfloat16,"
+                          " got bfloat; did you mean 'bfloat16'?"},
+        {"report_to: [wandb]", "r:5:13: report_to: expected any of"
+                               " tensorboard, got wandb"},
+        {"lora_target_modules: [[a]]\nlora_r: 1",
+         "r:5:23: lora_target_modules: expected a string or a list of"
+         " strings, got a list"},
+        {"columns: q", "r:5:10: columns: expected a map"},
+        {"columns: {promt: q}", "r:5:11: unknown key 'columns.promt'; did you"
+                                " mean 'columns.prompt'?"},
+        {"lerning_rate: 1", "r:5:1: unknown key 'lerning_rate'; did you mean"
+                            " 'learning_rate'?"},
+        {"wibble_wobble_x: 1", "r:5:1: unknown key 'wibble_wobble_x'"},
+        {"packing: true", "r:5:1: unknown key 'packing'; leave it out;"
+                          " nothing is ever padded"},
+        {"seed: 1\nseed: 2", "r:6:1: duplicate key 'seed'; it was set in line"
+                             " 5"},
+        {"seed: !!int 1", "r:5:7: tags (!) are not supported"},
+        {"label_smoothing_factor: 0.1", "r:5:1: label_smoothing_factor is for"
+                                        " task sft only, and the task is"
+                                        " orpo"},
+        {"data_format: text", "r:5:1: orpo needs data_format: preference or"
+                              " auto"},
+        {"init: random", "r:2:1: init is random, so no weights are read: give"
+                         " config_name and tokenizer_name_or_path, not"
+                         " model_name_or_path"},
+        {"config_name: c", "r:5:1: config_name has no effect unless init is"
+                           " random"},
+        {"init_std: 0.1", "r:5:1: init_std has no effect unless init is"
+                          " random"},
+        {"max_prompt_length: 1024", "r:5:1: max_prompt_length (1024) must be"
+                                    " less than max_length (1024)"},
+        {"eval_split: 0.1\neval_file: e", "r:5:1: eval_split and eval_file"
+                                          " are both set; choose one"},
+        {"eval_file: [b, a.jsonl]", "r:5:1: a file is both in train_file and"
+                                    " in eval_file"},
+        {"eval_strategy: epoch", "r:5:1: eval_strategy needs evaluation data:"
+                                 " eval_file or eval_split"},
+        {"eval_on_start: true", "r:5:1: eval_on_start needs evaluation data:"
+                                " eval_file or eval_split"},
+        {"eval_steps: 5", "r:5:1: eval_steps has no effect unless"
+                          " eval_strategy is steps"},
+        {"save_strategy: no\nsave_steps: 5", "r:6:1: save_steps has no effect"
+                                             " unless save_strategy is"
+                                             " steps"},
+        {"load_best_model_at_end: true",
+         "r:5:1: load_best_model_at_end needs eval_strategy: steps or epoch"},
+        {"eval_split: 0.1\neval_strategy: epoch\n"
+         "load_best_model_at_end: true",
+         "r:7:1: load_best_model_at_end needs the same eval_strategy (epoch)"
+         " and save_strategy (steps)"},
+        {"eval_split: 0.1\neval_strategy: steps\neval_steps: 100\n"
+         "load_best_model_at_end: true\nsave_steps: 9999",
+         "r:9:1: load_best_model_at_end needs save_steps (9999) to be a"
+         " multiple of eval_steps (100)"},
+        {"metric_for_best_model: rewards/accuracy",
+         "r:5:1: metric_for_best_model: 'rewards/accuracy' is not measured;"
+         " did you mean 'rewards/accuracies'?"},
+        {"early_stopping_patience: 1", "r:5:1: early_stopping_patience needs"
+                                       " eval_strategy: steps or epoch"},
+        {"early_stopping_threshold: 1", "r:5:1: early_stopping_threshold has"
+                                        " no effect without"
+                                        " early_stopping_patience"},
+        {"max_steps: 0", "r:5:1: max_steps must be positive, or -1 for not"
+                         " set"},
+        {"warmup_steps: 5\nwarmup_ratio: 0.1",
+         "r:6:1: warmup_steps and warmup_ratio are both set; choose one"},
+        {"lr_scheduler_type: constant\nwarmup_steps: 5",
+         "r:5:1: lr_scheduler_type constant has no warm-up; write"
+         " constant_with_warmup"},
+        {"warmup_steps: 50\nmax_steps: 10",
+         "r:5:1: warmup_steps (50) is more than max_steps (10)"},
+        {"lr_decay_ratio: 0.2", "r:5:1: lr_decay_ratio has no effect unless"
+                                " lr_scheduler_type is warmup_stable_decay"},
+        {"lr_scheduler_type: constant\nmin_lr_ratio: 0.1",
+         "r:6:1: min_lr_ratio has no effect on a constant learning rate"},
+        {"sequence_parallel: true", "r:5:1: sequence_parallel needs"
+                                    " tensor_parallel_size of at least 2"},
+        {"lora_alpha: 8", "r:5:1: lora_alpha has no effect unless lora_r is"
+                          " set"},
+        {"bad: [", "r:6:1: while parsing a flow node did not find expected"
+                   " node content"},
+        {"---\nb: 2", "r:5:1: a second document"},
+        {"x: \"\\0\"", "r:5:4: a NUL character in a value"},
+        {"? [a]\n: 1", "r:5:3: a key must be a single word"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < BN_COUNT(cases); i++) {
+        char text[1000];
+
+        snprintf(text, sizeof(text), "%s%s\n", small, cases[i][0]);
+        expect_problem(text, cases[i][1]);
+    }
+}
+
+/* Whole files. */
+static void one_problem_each_alone(void **state)
+{
+#define SFT "task: sft\noutput_dir: o\ntrain_file: t\n"
+#define RANDOM SFT "init: random\n"
+#define MODEL SFT "model_name_or_path: m\n"
+    static const char *const cases[][2] = {
+        {"output_dir: o\ntrain_file: t\nmodel_name_or_path: m",
+         "r:1:1: task is missing: sft or orpo"},
+        {"task: sft\ntrain_file: t\nmodel_name_or_path: m",
+         "r:1:1: output_dir is missing"},
+        {"task: sft\noutput_dir: o\nmodel_name_or_path: m",
+         "r:1:1: train_file is missing"},
+        {SFT, "r:1:1: model_name_or_path is missing (or give init: random"
+              " with config_name)"},
+        {RANDOM, "r:4:1: init is random: config_name is missing"},
+        {RANDOM "config_name: c",
+         "r:4:1: init is random: tokenizer_name_or_path is missing"},
+        {RANDOM "config_name: c\ntokenizer_name_or_path: t\nlora_r: 4",
+         "r:7:1: adapters on random weights make no sense: lora_r needs init:"
+         " pretrained"},
+        {SFT "model_name_or_path: o",
+         "r:2:1: output_dir is the folder of the model; it would be"
+         " overwritten"},
+        {MODEL "data_format: preference",
+         "r:5:1: preference data needs task: orpo"},
+        {MODEL "assistant_only_loss: true\ndata_format: alpaca",
+         "r:5:1: assistant_only_loss needs chats (data_format: messages,"
+         " sharegpt or auto)"},
+        {MODEL "last_turn_only: true",
+         "r:5:1: last_turn_only needs assistant_only_loss: true"},
+        {MODEL "completion_only_loss: true\ndata_format: text",
+         "r:5:1: completion_only_loss needs a prompt, and data_format is"
+         " text"},
+        {MODEL "beta: 0.1", "r:5:1: beta is for task orpo only, and the task"
+                            " is sft"},
+        {MODEL "metric_for_best_model: wibble",
+         "r:5:1: metric_for_best_model: 'wibble' is not measured; there is"
+         " loss, mean_token_accuracy"},
+        {"- a", "r:1:1: expected 'key: value' lines"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < BN_COUNT(cases); i++)
+        expect_problem(cases[i][0], cases[i][1]);
+}
+
+static void rules_have_names(void **state)
+{
+    const char *name, *text, *other, *unused;
+    size_t n = 0;
+
+    (void)state;
+    for (; bn_conf_rule(n, &name, &text); n++)
+        for (size_t i = 0; i < n; i++) {
+            assert_true(bn_conf_rule(i, &other, &unused));
+            assert_string_not_equal(name, other);
+        }
+    assert_true(n > 25);
+}
+
+static void yaml_bombs_are_bounded(void **state)
+{
+    struct bn_problems p = {0};
+    struct bn_str s = {0};
+
+    (void)state;
+    bn_str_adds(&s, "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for (int i = 1; i < 9; i++) {
+        bn_str_addf(&s, "a%d: &a%d [", i, i);
+        for (int j = 0; j < 10; j++)
+            bn_str_addf(&s, "%s*a%d", j > 0 ? ", " : "", i - 1);
+        bn_str_adds(&s, "]\n");
+    }
+    assert_null(bn_yaml_parse(s.s, s.len, "r", &p));
+    assert_int_equal(p.n, 1);
+    assert_string_equal(p.v[0].text, "too many values (1000000 with aliases"
+                                     " expanded)");
+    bn_problems_release(&p);
+    bn_str_clear(&s);
+    for (int i = 0; i < 100000; i++)
+        bn_str_addc(&s, '[');
+    assert_null(bn_yaml_parse(s.s, s.len, "r", &p));
+    bn_problems_release(&p);
+    /* depth through aliases: each level adds one */
+    bn_str_clear(&s);
+    bn_str_adds(&s, "- &a0 [x]\n");
+    for (int i = 1; i < 80; i++)
+        bn_str_addf(&s, "- &a%d [*a%d]\n", i, i - 1);
+    assert_null(bn_yaml_parse(s.s, s.len, "r", &p));
+    assert_string_equal(p.v[0].text, "nested too deeply");
+    bn_problems_release(&p);
+    static const char self[] = "a: &x [*x]\n";
+    assert_null(bn_yaml_parse(self, strlen(self), "r", &p));
+    assert_string_equal(p.v[0].text, "alias '*x' stands for nothing: no"
+                                     " anchor '&x' ends before it");
+    bn_problems_release(&p);
+    bn_str_release(&s);
+}
+
+static void yaml_aliases_share(void **state)
+{
+    static const char text[] = "lr: &lr 1e-5\nlist: &l [*lr, 2]\nb: *l\n"
+                               "*lr : key\n";
+    struct bn_problems p = {0};
+    struct bn_yaml_doc *doc = bn_yaml_parse(text, strlen(text), "r", &p);
+    const struct bn_yaml *root = bn_yaml_root(doc);
+
+    (void)state;
+    assert_int_equal(p.n, 0);
+    assert_ptr_equal(bn_yaml_get(root, "list"), bn_yaml_get(root, "b"));
+    assert_string_equal(bn_yaml_get(root, "b")->item[0]->text, "1e-5");
+    assert_string_equal(bn_yaml_get(root, "1e-5")->text, "key");
+    assert_null(bn_yaml_get(root, "c"));
+    bn_yaml_free(doc);
+    doc = bn_yaml_parse("", 0, "r", &p);
+    assert_int_equal(bn_yaml_root(doc)->n, 0);
+    bn_yaml_free(doc);
+    doc = bn_yaml_parse("# nothing\n", 10, "r", &p);
+    assert_int_equal(bn_yaml_root(doc)->kind, BN_YAML_MAP);
+    bn_yaml_free(doc);
+    assert_int_equal(p.n, 0);
+}
+
+static void problems_are_bounded_and_ordered(void **state)
+{
+    struct bn_problems p = {0};
+
+    (void)state;
+    bn_problem_add(&p, (struct bn_place){"--set x", 0, 0}, "%s", "last");
+    bn_problem_add(&p, (struct bn_place){"b", 2, 1}, "%s", "4");
+    bn_problem_add(&p, (struct bn_place){"a", 1, 1}, "%s", "5");
+    bn_problem_add(&p, (struct bn_place){"b", 1, 9}, "%s", "3");
+    bn_problem_add(&p, (struct bn_place){"b", 1, 2}, "%s", "1");
+    bn_problem_add(&p, (struct bn_place){"b", 1, 2}, "%s", "2");
+    bn_problems_sort(&p, 0);
+    assert_string_equal(p.v[0].text, "1");
+    assert_string_equal(p.v[1].text, "2");
+    assert_string_equal(p.v[2].text, "3");
+    assert_string_equal(p.v[3].text, "4");
+    assert_string_equal(p.v[4].text, "5");
+    assert_string_equal(p.v[5].text, "last");
+    for (int i = 0; i < 2000; i++)
+        bn_problem_add(&p, (struct bn_place){"a", 1, 1}, "a\nb");
+    assert_int_equal(p.n, BN_PROBLEMS_MAX);
+    assert_int_equal(p.dropped, 2006 - BN_PROBLEMS_MAX);
+    assert_string_equal(p.v[p.n - 1].text, "a?b");
+    bn_problems_release(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_is_sound),
+        cmocka_unit_test(choices_match_enums),
+        cmocka_unit_test(defaults_derive),
+        cmocka_unit_test(canonical_text_returns),
+        cmocka_unit_test(layers_keep_their_places),
+        cmocka_unit_test(trajectory_names_what_changed),
+        cmocka_unit_test(no_train_demands_less),
+        cmocka_unit_test(one_problem_each),
+        cmocka_unit_test(one_problem_each_alone),
+        cmocka_unit_test(rules_have_names),
+        cmocka_unit_test(yaml_bombs_are_bounded),
+        cmocka_unit_test(yaml_aliases_share),
+        cmocka_unit_test(problems_are_bounded_and_ordered),
+    };
+
+    return BN_TAP_RUN(tests);
+}
