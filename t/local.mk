@@ -14,6 +14,7 @@ SHARNESS_TESTS = \
 	t/t0000-tlib.t \
 	t/t0001-layers.t \
 	t/t1001-run-file.t \
+	t/t1002-man.t \
 	t/t4010-tensorboard.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)

@@ -109,7 +109,7 @@ test_expect_success 'a bomb of aliases' '
           l="*a$((i - 1))" &&
           echo "a$i: &a$i [$l, $l, $l, $l, $l, $l, $l, $l, $l]" || exit 1
       done; } >bomb.yaml &&
-    (ulimit -v 400000 2>/dev/null; ulimit -t 10; refused bomb.yaml) &&
+    (ulimit -t 10 && refused bomb.yaml) &&
     test "$(wc -l <err)" -eq 1 && grep "too many values" err
 '
 test_expect_success 'deep nesting' '

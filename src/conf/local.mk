@@ -14,6 +14,16 @@ src_conf_libconf_a_SOURCES = \
 src_conf_libconf_a_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS)
 CONF_LIBS = src/conf/libconf.a $(YAML_LIBS) $(BASE_LIBS)
 
+# The manual page comes from the table, so that it cannot drift.
+noinst_PROGRAMS += src/conf/conf-man
+src_conf_conf_man_SOURCES = src/conf/conf-man.c
+src_conf_conf_man_LDADD = $(CONF_LIBS)
+man_MANS += doc/burnish-run.5
+CLEANFILES += doc/burnish-run.5
+doc/burnish-run.5: src/conf/conf-man$(EXEEXT)
+	$(AM_V_GEN)$(MKDIR_P) doc && ./src/conf/conf-man$(EXEEXT) >$@.tmp && \
+		mv $@.tmp $@
+
 if HAVE_CMOCKA
 CONF_TESTS = src/conf/test/conf.t
 check_PROGRAMS += $(CONF_TESTS)

@@ -9,10 +9,9 @@
 static const char *const sft[] = {"loss", "nll_loss", "mean_token_accuracy",
                                   NULL};
 static const char *const orpo[] = {
-    "loss",          "nll_loss",           "log_odds_ratio",
-    "log_odds_chosen", "rewards/chosen",   "rewards/rejected",
-    "rewards/margins", "rewards/accuracies", "logps/chosen",
-    "logps/rejected", NULL};
+    "loss", "nll_loss", "log_odds_ratio", "log_odds_chosen",
+    "rewards/chosen", "rewards/rejected", "rewards/margins",
+    "rewards/accuracies", "logps/chosen", "logps/rejected", NULL};
 
 const char *const *bn_conf_metrics(enum bn_run_task task)
 {

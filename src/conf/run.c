@@ -4,7 +4,6 @@
 #include "config.h"
 #include "conf/key.h"
 
-#include "base/file.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -171,13 +170,25 @@ static void fill_defaults(struct bn_run *run)
     }
 }
 
+/* The last part of a path, malloc'ed: "b" of "a/b/". */
+static char *last_part(const char *path)
+{
+    size_t end = strlen(path), begin;
+
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--)
+        ;
+    return bn_strndup(path + begin, end - begin);
+}
+
 /* Defaults that are functions of other values. */
 static void derive(struct bn_run *run)
 {
     struct bn_run_eval *e = &run->eval;
 
     if (run->run_name == NULL && run->output_dir != NULL)
-        run->run_name = bn_strdup(bn_path_base(run->output_dir));
+        run->run_name = last_part(run->output_dir);
     if (run->run_name == NULL)
         run->run_name = bn_strdup("run");
     if (run->data.max_prompt_length == 0)

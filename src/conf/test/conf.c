@@ -165,16 +165,19 @@ static void defaults_derive(void **state)
     assert_null(r->data.chat_template);
     assert_int_equal(r->lora.lora_target_modules.n, 1);
     bn_run_free(r);
-    r = make_ok("task: sft\nmodel_name_or_path: m\ntrain_file: [a, b]\n"
+    r = make_ok("task: orpo\nmodel_name_or_path: m\ntrain_file: [a, b]\n"
                 "output_dir: o\nseed: 7\nmax_length: 64\n"
-                "metric_for_best_model: eval_mean_token_accuracy\n");
-    assert_true(r->optim.learning_rate == 2e-5);
+                "metric_for_best_model: eval_rewards/margins\n");
     assert_int_equal(r->data.data_seed, 7);
     assert_int_equal(r->data.max_prompt_length, 32);
-    assert_string_equal(r->eval.metric_for_best_model,
-                        "mean_token_accuracy");
+    assert_string_equal(r->eval.metric_for_best_model, "rewards/margins");
     assert_int_equal(r->eval.greater_is_better, BN_RUN_YES);
     assert_string_equal(r->data.train_file.v[1], "b");
+    bn_run_free(r);
+    r = make_ok("task: sft\nmodel_name_or_path: m\ntrain_file: t\n"
+                "output_dir: a/b//\n");
+    assert_true(r->optim.learning_rate == 2e-5);
+    assert_string_equal(r->run_name, "b");
     bn_run_free(r);
 }
 
@@ -490,7 +493,7 @@ static void one_problem_each_alone(void **state)
                             " is sft"},
         {MODEL "metric_for_best_model: wibble",
          "r:5:1: metric_for_best_model: 'wibble' is not measured; there is"
-         " loss, mean_token_accuracy"},
+         " loss, nll_loss, mean_token_accuracy"},
         {"- a", "r:1:1: expected 'key: value' lines"},
     };
 
