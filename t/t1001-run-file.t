@@ -169,6 +169,14 @@ test_expect_success '--set: lists, quotes and the last one wins' '
     grep "^train_file: \[a, \"b c\"\] " out &&
     grep "^run_name: \"x: y\" " out && grep "^seed: 2 " out
 '
+test_expect_success '--set: a string is taken as it is' '
+    base && "$check" --print-config --set "train_file=*.jsonl" \
+        --set "output_dir=@a: {b" --set "chat_template=null" run.yaml >out &&
+    grep "^train_file: \[\"\*.jsonl\"\] " out &&
+    grep "^output_dir: \"@a: {b\" " out && grep "^chat_template: null " out &&
+    base && echo "eval_file: *.jsonl" >>run.yaml && refused run.yaml &&
+    grep "run.yaml:5:.*; a glob needs quotes" err
+'
 test_expect_success 'a whole run in --set, a run file on standard input' '
     "$check" --set task=sft --set model_name_or_path=m --set train_file=t \
         --set output_dir=o &&

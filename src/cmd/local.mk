@@ -5,3 +5,11 @@ src_cmd_libcmd_a_SOURCES = src/cmd/opts.c src/cmd/opts.h
 check_PROGRAMS += src/cmd/conf-check
 src_cmd_conf_check_SOURCES = src/cmd/conf-check.c
 src_cmd_conf_check_LDADD = src/cmd/libcmd.a $(CONF_LIBS)
+
+if HAVE_CMOCKA
+CMD_TESTS = src/cmd/test/opts.t
+check_PROGRAMS += $(CMD_TESTS)
+TESTS += $(CMD_TESTS)
+src_cmd_test_opts_t_SOURCES = src/cmd/test/opts.c
+src_cmd_test_opts_t_LDADD = src/cmd/libcmd.a $(CONF_LIBS) $(CMOCKA_LIBS)
+endif

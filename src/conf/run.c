@@ -84,27 +84,40 @@ static void collect_map(struct collected *c, const struct bn_yaml *map,
     bn_str_release(&name);
 }
 
+/* A string needs no quotes on a command line, so that a glob or a colon is
+ * nothing special; it may have them, and a list has brackets. */
+static struct bn_yaml_doc *parse_value(const char *name, const char *text,
+                                       const char *label,
+                                       struct bn_problems *p)
+{
+    const struct bn_conf_key *k = bn_conf_find(name);
+    bool string = k != NULL
+                  && (k->type == BN_CONF_STR || k->type == BN_CONF_LIST);
+
+    if (string && strchr("[\"'", text[0]) == NULL)
+        return bn_yaml_scalar(text, label);
+    return bn_yaml_parse_arg(text, label, p);
+}
+
 /* "key=value" of a command line; the value is kept in '*doc'. */
 static void collect_set(struct collected *c, const char *set,
                         struct bn_yaml_doc **doc)
 {
     const char *eq = strchr(set, '=');
     char *label = bn_asprintf("--set %s", set);
-    struct bn_place at = {label, 0, 0};
 
     if (eq == NULL || eq == set || eq[1] == '\0') {
-        bn_problem_add(c->p, at, "expected key=value");
+        bn_problem_add(c->p, (struct bn_place){label, 0, 0},
+                       "expected key=value");
         free(label);
         return;
     }
-    *doc = bn_yaml_parse_arg(eq + 1, label, c->p);
-    free(label);
-    if (*doc == NULL)
-        return;
-    const struct bn_yaml *value = bn_yaml_root(*doc);
     char *name = bn_strndup(set, (size_t)(eq - set));
-    collect(c, name, value, value->at);
+    *doc = parse_value(name, eq + 1, label, c->p);
+    if (*doc != NULL)
+        collect(c, name, bn_yaml_root(*doc), bn_yaml_root(*doc)->at);
     free(name);
+    free(label);
 }
 
 /* Keep a copy of the place; names of files are shared. */
@@ -170,7 +183,7 @@ static void fill_defaults(struct bn_run *run)
     }
 }
 
-/* The last part of a path, malloc'ed: "b" of "a/b/". */
+/* The last part of a path, malloc'ed: "b" of "a/b/", NULL of "/". */
 static char *last_part(const char *path)
 {
     size_t end = strlen(path), begin;
@@ -179,7 +192,7 @@ static char *last_part(const char *path)
         end--;
     for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--)
         ;
-    return bn_strndup(path + begin, end - begin);
+    return begin < end ? bn_strndup(path + begin, end - begin) : NULL;
 }
 
 /* Defaults that are functions of other values. */

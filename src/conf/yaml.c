@@ -270,7 +270,10 @@ static void say_syntax(struct builder *b, const yaml_parser_t *y)
                        "not a text file: %s at byte %zu", what,
                        y->problem_offset);
     else if (y->context != NULL)
-        bn_problem_add(b->p, place_of(b, mark), "%s %s", y->context, what);
+        bn_problem_add(b->p, place_of(b, mark), "%s %s%s", y->context, what,
+                       strcmp(y->context, "while scanning an alias") == 0
+                           ? "; a glob needs quotes"
+                           : "");
     else
         bn_problem_add(b->p, place_of(b, mark), "%s", what);
 }
@@ -336,6 +339,17 @@ struct bn_yaml_doc *bn_yaml_parse_arg(const char *text, const char *name,
                                       struct bn_problems *p)
 {
     return parse(text, strlen(text), name, true, p);
+}
+
+struct bn_yaml_doc *bn_yaml_scalar(const char *text, const char *name)
+{
+    struct bn_yaml_doc *doc = BN_NEW(struct bn_yaml_doc);
+    struct builder b = {.doc = doc, .whole = true};
+
+    doc->name = bn_strdup(name);
+    doc->root = node_new(&b, BN_YAML_SCALAR, (yaml_mark_t){0});
+    doc->root->pub.text = bn_strdup(text);
+    return doc;
 }
 
 static char *read_stdin(size_t *len)

@@ -44,9 +44,12 @@ struct bn_yaml_doc *bn_yaml_parse(const char *text, size_t len,
 /* The same of an argument: places are 'name' without a line. */
 struct bn_yaml_doc *bn_yaml_parse_arg(const char *text, const char *name,
                                       struct bn_problems *p);
-/* The same of a file of at most BN_YAML_FILE_MAX bytes; "-" is standard
+/* Parse a file of at most BN_YAML_FILE_MAX bytes; "-" is standard
  * input. */
 struct bn_yaml_doc *bn_yaml_load(const char *path, struct bn_problems *p);
+/* A document that is the one plain scalar 'text', taken as it is; places
+ * are 'name'. */
+struct bn_yaml_doc *bn_yaml_scalar(const char *text, const char *name);
 const struct bn_yaml *bn_yaml_root(const struct bn_yaml_doc *doc);
 void bn_yaml_free(struct bn_yaml_doc *doc);
 
