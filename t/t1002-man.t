@@ -3,8 +3,8 @@ test_description='burnish-run(5) says what --help-keys says'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
 
 page=$BN_BUILDDIR/doc/burnish-run.5
-bn_prereq GROFF command -v groff
-bn_prereq MANDOC command -v mandoc
+bn_prereq GROFF 'no groff' command -v groff
+bn_prereq MANDOC 'no mandoc' command -v mandoc
 
 test_expect_success 'every key has its paragraph' '
     "$BN_BUILDDIR/src/cmd/conf-check" --help-keys |

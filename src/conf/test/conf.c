@@ -60,6 +60,9 @@ static void table_is_sound(void **state)
         assert_non_null(k[i].help);
         assert_true(bn_conf_foreign(k[i].name) == NULL);
         assert_true(k[i].dflt == NULL || k[i].from == NULL);
+        assert_true(k[i].type != BN_CONF_INT
+                    || (k[i].max > k[i].min && k[i].max <= BN_CONF_INT_MAX
+                        && k[i].min >= -BN_CONF_INT_MAX));
         while (strcmp(bn_conf_groups[group].name, k[i].group) != 0)
             group++; /* runs off the end if there is none */
         for (int t = 0; t < 2; t++) {
@@ -186,7 +189,7 @@ static void canonical_text_returns(void **state)
 {
     static const char text[] =
         "task: orpo\nmodel_name_or_path: 'a: #b'\ntrain_file: ['1', \"x\ty\","
-        " no, 한국어]\noutput_dir: -o\nlearning_rate: 0.1234567890123456789\n"
+        " no, 한국어]\noutput_dir: '-'\nlearning_rate: 0.1234567890123456789\n"
         "columns: {chosen: 'null', rejected: \"q\\\"uo\\\\te\"}\n"
         "seed: 9007199254740992\nbeta: 1e-300\nrun_name: '~'\n"
         "lora_r: 8\nlora_target_modules: []\nreport_to: [tensorboard]\n";
@@ -199,6 +202,7 @@ static void canonical_text_returns(void **state)
 
     (void)state;
     assert_string_equal(once, twice);
+    assert_non_null(strstr(once, "[\"1\", ")); /* a string to all readers */
     for (size_t i = 0; i < n; i++) {
         char *x = bn_run_value(a, k[i].name), *y = bn_run_value(b, k[i].name);
 
@@ -339,6 +343,8 @@ static void one_problem_each(void **state)
                        " 1000, got 0x10"},
         {"beta: 1e999", "r:5:7: beta: expected a number of at least 0, at"
                         " most 1000, got 1e999"},
+        {"max_grad_norm: 1e999", "r:5:16: max_grad_norm: expected a number of"
+                                 " at least 0, got 1e999"},
         {"beta:", "r:5:6: beta has no value; leave the key out for its"
                   " default"},
         {"beta: null", "r:5:7: beta has no value; leave the key out for its"

@@ -8,13 +8,14 @@
 #include "base/str.h"
 #include "base/tap.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <signal.h>
 #include <unistd.h>
 
 static char dir[] = "metrics-test.XXXXXX";
@@ -217,6 +218,27 @@ static void sink_may_fail_later(void **state)
     free(events);
 }
 
+static void event_files_do_not_meet(void **state)
+{
+    struct bn_err err;
+    char *events = bn_asprintf("%s/tb2", dir);
+    size_t n = 0;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct bn_tb *tb = bn_tb_open(events, 0, &err);
+
+        assert_non_null(tb);
+        bn_tb_close(tb);
+    }
+    DIR *d = opendir(events);
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
+        n += e->d_name[0] != '.';
+    closedir(d);
+    assert_int_equal(n, 5);
+    free(events);
+}
+
 static void crc_is_castagnoli(void **state)
 {
     unsigned char zero[32] = {0};
@@ -236,6 +258,7 @@ int main(void)
         cmocka_unit_test_setup(full_disk_leaves_whole_lines, setup),
         cmocka_unit_test_setup(failing_sink_stops_nothing, setup),
         cmocka_unit_test_setup(sink_may_fail_later, setup),
+        cmocka_unit_test(event_files_do_not_meet),
         cmocka_unit_test(crc_is_castagnoli),
     };
 
