@@ -5,6 +5,7 @@ test_description='run files: every problem in one go, with its place'
 check=$BN_BUILDDIR/src/cmd/conf-check
 
 # for texts in quotes
+# shellcheck disable=SC2034
 SQ="'"
 
 # base: a run file without a fault

@@ -2,6 +2,7 @@
 test_description='burnish-run(5) says what --help-keys says'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
 
+# shellcheck disable=SC2034
 page=$BN_BUILDDIR/doc/burnish-run.5
 bn_prereq GROFF 'no groff' command -v groff
 bn_prereq MANDOC 'no mandoc' command -v mandoc

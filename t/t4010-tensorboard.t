@@ -3,6 +3,7 @@ test_description='TensorBoard event files, read by a reader of their own'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
 bn_require PYTHON 'no python3' command -v python3
 
+# shellcheck disable=SC2034
 write=$BN_BUILDDIR/src/train/test/tb-write
 read_events() {
     python3 "$BN_SRCDIR/t/tb-read.py" "$@"
