@@ -29,6 +29,7 @@ test_expect_success 'the reader sees a flipped bit and a cut' '
     f=$(ls a/b/*) &&
     { head -c 100 "$f" && printf x && tail -c +102 "$f"; } >flipped &&
     head -c 250 "$f" >cut &&
-    test_must_fail read_events flipped && test_must_fail read_events cut
+    test_must_fail read_events flipped 2>err && grep AssertionError err &&
+    test_must_fail read_events cut 2>err && grep AssertionError err
 '
 test_done
