@@ -1,4 +1,4 @@
-# src/cmd: the mains
+
 noinst_LIBRARIES += src/cmd/libcmd.a
 src_cmd_libcmd_a_SOURCES = src/cmd/opts.c src/cmd/opts.h
 
@@ -13,3 +13,12 @@ TESTS += $(CMD_TESTS)
 src_cmd_test_opts_t_SOURCES = src/cmd/test/opts.c
 src_cmd_test_opts_t_LDADD = src/cmd/libcmd.a $(CONF_LIBS) $(CMOCKA_LIBS)
 endif
+# src/cmd: the mains. A command adds its file here and its row in burnish.c.
+bin_PROGRAMS += burnish
+burnish_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+burnish_SOURCES = \
+	src/cmd/burnish.c src/cmd/cmd.h \
+	src/cmd/cmd_decode.c \
+	src/cmd/cmd_encode.c \
+	src/cmd/lines.c src/cmd/lines.h
+burnish_LDADD = $(TEXT_LIBS)

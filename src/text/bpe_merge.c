@@ -1,0 +1,356 @@
+/* Applying merges to a word.
+ *
+ * Short words: an array of ranks, its smallest entry again and again. Long
+ * words: windows. Two facts make windows exact for any list of merges. A
+ * merge never restores a boundary, so in the encoding of a word every run of
+ * neighbouring tokens is the encoding of its own text. And if every two
+ * neighbours of a token sequence are the encoding of their joined text, the
+ * sequence is the encoding of the whole: the first merge that crossed a
+ * boundary would be the next one of the two neighbours alone as well. So the
+ * encodings of two overlapping windows may be joined wherever they agree on
+ * one token.
+ */
+#include "config.h"
+#include "text/bpe.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 64, WINDOW = 40 };
+
+/* A linked list of symbols; id of a removed one is GONE. */
+struct bn_bpe_node {
+    uint32_t id;
+    int32_t prev, next;
+};
+#define GONE UINT32_MAX
+
+/* The start of a window whose left boundary is known to be right. */
+struct bn_bpe_mark {
+    size_t in, out;  /* symbols taken and ids given before it */
+    size_t width;    /* symbols to look at */
+    uint32_t expect; /* the id it must start with */
+};
+
+void bn_bpe_work_release(struct bn_bpe_work *w)
+{
+    free(w->sym);
+    free(w->node);
+    free(w->heap);
+    free(w->mark);
+    free(w->win);
+    free(w->win_len);
+    free(w->text);
+    *w = (struct bn_bpe_work){0};
+}
+
+/* Merge id[0..n), n <= SMALL; len[i], if not NULL, counts the symbols in
+ * id[i]. Returns the new n. */
+static size_t merge_small(const struct bn_bpe *b, uint32_t *id, uint32_t *len,
+                          size_t n)
+{
+    uint32_t rank[SMALL];
+
+    for (size_t i = 0; i + 1 < n; i++)
+        rank[i] = bn_bpe_rank(b, id[i], id[i + 1]);
+    while (n > 1) {
+        uint32_t best = BN_BPE_NO_RANK;
+        size_t at = 0;
+
+        for (size_t i = 0; i + 1 < n; i++) {
+            at = rank[i] < best ? i : at;
+            best = rank[i] < best ? rank[i] : best;
+        }
+        if (best == BN_BPE_NO_RANK)
+            break;
+        id[at] = b->made[best];
+        if (len != NULL) {
+            len[at] += len[at + 1];
+            memmove(len + at + 1, len + at + 2,
+                    (n - at - 2) * sizeof(uint32_t));
+        }
+        memmove(id + at + 1, id + at + 2, (n - at - 2) * sizeof(uint32_t));
+        if (at + 2 < n)
+            memmove(rank + at, rank + at + 1,
+                    (n - at - 2) * sizeof(uint32_t));
+        n--;
+        if (at > 0)
+            rank[at - 1] = bn_bpe_rank(b, id[at - 1], id[at]);
+        if (at + 1 < n)
+            rank[at] = bn_bpe_rank(b, id[at], id[at + 1]);
+    }
+    return n;
+}
+
+/* A binary heap of rank << 32 | position, smallest first. */
+static void heap_push(uint64_t *h, size_t n, uint64_t v)
+{
+    while (n > 0 && h[(n - 1) / 2] > v) {
+        h[n] = h[(n - 1) / 2];
+        n = (n - 1) / 2;
+    }
+    h[n] = v;
+}
+
+static void heap_sink(uint64_t *h, size_t n, size_t i, uint64_t v)
+{
+    for (;;) {
+        size_t c = 2 * i + 1;
+
+        if (c >= n)
+            break;
+        if (c + 1 < n && h[c + 1] < h[c])
+            c++;
+        if (h[c] >= v)
+            break;
+        h[i] = h[c];
+        i = c;
+    }
+    h[i] = v;
+}
+
+/* Link the symbols and heap their pairs; returns the heap's size. */
+static size_t heap_begin(const struct bn_bpe *b, struct bn_bpe_work *w,
+                         const uint32_t *id, size_t n)
+{
+    size_t nheap = 0;
+
+    bn_grow(&w->node, &w->node_cap, n, sizeof(*w->node));
+    bn_grow(&w->heap, &w->heap_cap, 3 * n, sizeof(*w->heap));
+    for (size_t i = 0; i < n; i++) {
+        w->node[i] = (struct bn_bpe_node){id[i], (int32_t)i - 1,
+                                          i + 1 < n ? (int32_t)i + 1 : -1};
+        if (i + 1 == n)
+            break;
+        uint32_t r = bn_bpe_rank(b, id[i], id[i + 1]);
+        if (r != BN_BPE_NO_RANK)
+            w->heap[nheap++] = (uint64_t)r << 32 | i;
+    }
+    for (size_t i = nheap / 2; i-- > 0;)
+        heap_sink(w->heap, nheap, i, w->heap[i]);
+    return nheap;
+}
+
+/* Push the pair that starts at node i, if it merges. */
+static size_t heap_pair(const struct bn_bpe *b, struct bn_bpe_work *w,
+                        size_t nheap, int32_t i)
+{
+    struct bn_bpe_node *p = &w->node[i];
+    uint32_t r = bn_bpe_rank(b, p->id, w->node[p->next].id);
+
+    if (r == BN_BPE_NO_RANK)
+        return nheap;
+    heap_push(w->heap, nheap, (uint64_t)r << 32 | (uint32_t)i);
+    return nheap + 1;
+}
+
+/* As merge_small, any n. */
+static size_t merge_heap(const struct bn_bpe *b, struct bn_bpe_work *w,
+                         uint32_t *id, uint32_t *len, size_t n)
+{
+    size_t nheap = heap_begin(b, w, id, n);
+
+    while (nheap > 0) {
+        uint64_t top = w->heap[0];
+        int32_t i = (int32_t)(uint32_t)top;
+        uint32_t made = b->made[top >> 32];
+        struct bn_bpe_node *p = &w->node[i];
+
+        nheap--;
+        heap_sink(w->heap, nheap, 0, w->heap[nheap]);
+        if (p->id == GONE || p->next < 0)
+            continue;
+        struct bn_bpe_node *q = &w->node[p->next];
+        uint32_t r = bn_bpe_rank(b, p->id, q->id);
+        /* An entry from before a neighbour changed. */
+        if (r == BN_BPE_NO_RANK || b->made[r] != made)
+            continue;
+        p->id = made;
+        q->id = GONE;
+        p->next = q->next;
+        if (p->next >= 0)
+            w->node[p->next].prev = i;
+        if (p->prev >= 0)
+            nheap = heap_pair(b, w, nheap, p->prev);
+        if (p->next >= 0)
+            nheap = heap_pair(b, w, nheap, i);
+    }
+    size_t m = 0;
+    for (int32_t i = 0; i >= 0; i = w->node[i].next) {
+        int32_t next = w->node[i].next;
+
+        id[m] = w->node[i].id;
+        if (len != NULL)
+            len[m] = (uint32_t)((next >= 0 ? next : (int32_t)n) - i);
+        m++;
+    }
+    return m;
+}
+
+void bn_bpe_merge_heap(const struct bn_bpe *b, struct bn_bpe_work *w)
+{
+    if (w->n > 1)
+        w->n = merge_heap(b, w, w->sym, NULL, w->n);
+}
+
+/* Encode the window of 'm' symbols at sym[in..] into w->win, w->win_len. */
+static size_t window(const struct bn_bpe *b, struct bn_bpe_work *w, size_t in,
+                     size_t m)
+{
+    bn_grow(&w->win, &w->win_cap, m, sizeof(uint32_t));
+    bn_grow(&w->win_len, &w->win_len_cap, m, sizeof(uint32_t));
+    memcpy(w->win, w->sym + in, m * sizeof(uint32_t));
+    for (size_t i = 0; i < m; i++)
+        w->win_len[i] = 1;
+    return m <= SMALL ? merge_small(b, w->win, w->win_len, m)
+                      : merge_heap(b, w, w->win, w->win_len, m);
+}
+
+/* Ids never get ahead of symbols, but a window may start over: ids go to
+ * a place of their own behind the symbols. A mark whose window disagrees
+ * with the one before it is dropped, and the one before tried wider, at last
+ * as wide as the word: so this ends. */
+static void merge_windows(const struct bn_bpe *b, struct bn_bpe_work *w)
+{
+    size_t n = w->n, depth = 1;
+
+    bn_grow(&w->sym, &w->sym_cap, 2 * n, sizeof(uint32_t));
+    bn_grow(&w->mark, &w->mark_cap, 1, sizeof(*w->mark));
+    w->mark[0] = (struct bn_bpe_mark){0, 0, WINDOW, GONE};
+    for (;;) {
+        struct bn_bpe_mark *at = &w->mark[depth - 1];
+        bool last = n - at->in <= at->width;
+        size_t m = last ? n - at->in : at->width;
+        size_t k = window(b, w, at->in, m);
+
+        if (at->expect != GONE && w->win[0] != at->expect) {
+            depth--;
+            w->mark[depth - 1].width *= 2;
+            continue;
+        }
+        if (!last && k < 3) {
+            at->width *= 2;
+            continue;
+        }
+        size_t take = last ? k : k - 2;
+        memcpy(w->sym + n + at->out, w->win, take * sizeof(uint32_t));
+        if (last) {
+            w->n = at->out + k;
+            break;
+        }
+        struct bn_bpe_mark next = {at->in, at->out + take, WINDOW,
+                                   w->win[take]};
+        for (size_t i = 0; i < take; i++)
+            next.in += w->win_len[i];
+        bn_grow(&w->mark, &w->mark_cap, depth + 1, sizeof(*w->mark));
+        w->mark[depth++] = next;
+    }
+    memmove(w->sym, w->sym + n, w->n * sizeof(uint32_t));
+}
+
+void bn_bpe_merge(const struct bn_bpe *b, struct bn_bpe_work *w)
+{
+    /* With a prefix on inner symbols two different merges at one place can
+     * make the same token; only the heap then does what the reference does. */
+    if (b->prefix != NULL)
+        bn_bpe_merge_heap(b, w);
+    else if (w->n <= SMALL)
+        w->n = w->n > 1 ? merge_small(b, w->sym, NULL, w->n) : w->n;
+    else
+        merge_windows(b, w);
+}
+
+static void add_sym(struct bn_bpe_work *w, int32_t id)
+{
+    bn_grow(&w->sym, &w->sym_cap, w->n + 1, sizeof(uint32_t));
+    w->sym[w->n++] = (uint32_t)id;
+}
+
+/* The bytes of an unknown character as fallback tokens; false if one of them
+ * has none. */
+static bool add_fallback(const struct bn_bpe *b, struct bn_bpe_work *w,
+                         const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (b->fallback[(unsigned char)s[i]] < 0)
+            return false;
+    for (size_t i = 0; i < n; i++)
+        add_sym(w, b->fallback[(unsigned char)s[i]]);
+    return true;
+}
+
+/* The text of the symbol at s[i..i+len) with prefix and suffix. */
+static size_t dress(const struct bn_bpe *b, struct bn_bpe_work *w,
+                    const char *s, size_t len, bool first, bool last)
+{
+    size_t np = b->prefix != NULL && !first ? strlen(b->prefix) : 0;
+    size_t ns = b->suffix != NULL && last ? strlen(b->suffix) : 0;
+
+    bn_grow(&w->text, &w->text_cap, np + len + ns, 1);
+    if (np > 0)
+        memcpy(w->text, b->prefix, np);
+    memcpy(w->text + np, s, len);
+    if (ns > 0)
+        memcpy(w->text + np + len, b->suffix, ns);
+    return np + len + ns;
+}
+
+/* Characters to symbols. As in the reference, an unknown token that waits to
+ * be fused is put down before the next known character, not before bytes. */
+static void symbols(const struct bn_bpe *b, struct bn_bpe_work *w,
+                    const char *s, size_t n)
+{
+    bool pending = false;
+    size_t len;
+
+    for (size_t i = 0; i < n; i += len) {
+        len = 1;
+        while (i + len < n && ((unsigned char)s[i + len] & 0xc0) == 0x80)
+            len++;
+        size_t m = dress(b, w, s + i, len, i == 0, i + len == n);
+        int32_t id = bn_bpe_id(b, w->text, m);
+
+        if (id < 0 && b->byte_fallback && add_fallback(b, w, w->text, m))
+            continue;
+        if (pending && (id >= 0 || !b->fuse_unk)) {
+            add_sym(w, b->unk);
+            pending = false;
+        }
+        if (id >= 0)
+            add_sym(w, id);
+        else if (b->unk >= 0)
+            pending = true;
+    }
+    if (pending)
+        add_sym(w, b->unk);
+}
+
+void bn_bpe_word(const struct bn_bpe *b, struct bn_bpe_work *w, const char *s,
+                 size_t n, bool bytes)
+{
+    w->n = 0;
+    if (b->ignore_merges && n <= b->max_len) {
+        struct bn_str name = {0};
+        int32_t id;
+
+        if (bytes)
+            bn_byte_names(&name, s, n);
+        id = bytes ? bn_bpe_id(b, name.s, name.len) : bn_bpe_id(b, s, n);
+        bn_str_release(&name);
+        if (id >= 0) {
+            add_sym(w, id);
+            return;
+        }
+    }
+    if (!bytes) {
+        symbols(b, w, s, n);
+    } else {
+        bn_grow(&w->sym, &w->sym_cap, n, sizeof(uint32_t));
+        for (size_t i = 0; i < n; i++)
+            w->sym[i] = (uint32_t)b->byte_sym[(unsigned char)s[i]];
+        w->n = n;
+    }
+    bn_bpe_merge(b, w);
+}

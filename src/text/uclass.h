@@ -1,0 +1,58 @@
+/* Unicode classes as pre-tokenizers see them: letter, number, white space,
+ * anything else. One table for all code points, built at first use.
+ */
+#ifndef BN_TEXT_UCLASS_H
+#define BN_TEXT_UCLASS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum bn_uclass {
+    BN_U_OTHER,
+    BN_U_LETTER, /* \p{L} */
+    BN_U_NUMBER, /* \p{N} */
+    BN_U_SPACE,  /* \s: the White_Space property */
+    BN_U_END = 7 /* past the end of the text; never in the table */
+};
+
+/* Pages of 256 code points; equal pages are shared. */
+struct bn_uclass_table {
+    uint16_t page[0x1100];
+    uint8_t (*data)[256];
+};
+
+/* The table, built on the first call. Thread safe. */
+const struct bn_uclass_table *bn_uclass_table(void);
+
+static inline unsigned bn_uclass_get(const struct bn_uclass_table *t,
+                                     uint32_t cp)
+{
+    return t->data[t->page[cp >> 8]][cp & 255];
+}
+
+/* The class of the character at 's' < 'end' (well-formed UTF-8) and its
+ * length in bytes. */
+static inline unsigned bn_uclass_at(const struct bn_uclass_table *t,
+                                    const char *str, int *len)
+{
+    const unsigned char *s = (const unsigned char *)str;
+    uint32_t cp;
+
+    if (s[0] < 0x80) {
+        *len = 1;
+        cp = s[0];
+    } else if (s[0] < 0xe0) {
+        *len = 2;
+        cp = (s[0] & 31u) << 6 | (s[1] & 63u);
+    } else if (s[0] < 0xf0) {
+        *len = 3;
+        cp = (s[0] & 15u) << 12 | (s[1] & 63u) << 6 | (s[2] & 63u);
+    } else {
+        *len = 4;
+        cp = (s[0] & 7u) << 18 | (s[1] & 63u) << 12 | (s[2] & 63u) << 6
+             | (s[3] & 63u);
+    }
+    return bn_uclass_get(t, cp);
+}
+
+#endif
