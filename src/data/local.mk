@@ -2,3 +2,27 @@
 noinst_LIBRARIES += src/data/libdata.a
 src_data_libdata_a_SOURCES = src/data/batch.c src/data/batch.h
 DATA_LIBS = src/data/libdata.a $(BASE_LIBS)
+# src/data: text files to token sets and batches
+noinst_LIBRARIES += src/data/libdata.a
+src_data_libdata_a_SOURCES = \
+	src/data/batch.c src/data/batch.h \
+	src/data/cache.c src/data/cache.h \
+	src/data/data.h \
+	src/data/detect.c \
+	src/data/files.c \
+	src/data/maker.c src/data/maker.h src/data/maker_impl.h \
+	src/data/maker_chat.c \
+	src/data/meta.c \
+	src/data/order.c src/data/order.h \
+	src/data/pipeline.c \
+	src/data/reader.c src/data/reader.h \
+	src/data/recipe.c \
+	src/data/row.h src/data/row_csv.c src/data/row_json.c \
+	src/data/show.c \
+	src/data/source.c src/data/source.h \
+	src/data/split.c \
+	src/data/tokens.c src/data/tokens_impl.h \
+	src/data/worker.c \
+	src/data/write.h src/data/writer.c
+DATA_LIBS = src/data/libdata.a $(TEXT_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) \
+	$(BASE_LIBS)
