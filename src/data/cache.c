@@ -236,7 +236,7 @@ static int wait_more(struct watch *w, const char *path, double start,
         rc = bn_fail(err, BN_ERR_AGAIN, "waited %.0f s for %s to tokenize; "
                      "its lock is '%s'", now - start, who, path);
     } else {
-        if (now - w->said > SAY_SECONDS && w->content != NULL) {
+        if (now - w->said > SAY_SECONDS && now - start > 0.2) {
             bn_info("waiting for %s to tokenize the same data (%.0f s)", who,
                     now - start);
             w->said = now;

@@ -26,3 +26,18 @@ src_data_libdata_a_SOURCES = \
 	src/data/write.h src/data/writer.c
 DATA_LIBS = src/data/libdata.a $(TEXT_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) \
 	$(BASE_LIBS)
+
+if HAVE_CMOCKA
+DATA_TESTS = src/data/test/batch.t src/data/test/golden.t \
+	src/data/test/row.t src/data/test/tokens.t
+check_PROGRAMS += $(DATA_TESTS)
+TESTS += $(DATA_TESTS)
+src_data_test_batch_t_SOURCES = src/data/test/batch.c
+src_data_test_batch_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
+src_data_test_golden_t_SOURCES = src/data/test/golden.c src/data/test/util.h
+src_data_test_golden_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
+src_data_test_row_t_SOURCES = src/data/test/row.c
+src_data_test_row_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
+src_data_test_tokens_t_SOURCES = src/data/test/tokens.c src/data/test/util.h
+src_data_test_tokens_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
+endif

@@ -137,39 +137,48 @@ static int split_csv(struct bn_reader *r, struct bn_chunk *c, size_t *used,
     return 0;
 }
 
-/* Where the array's element at s[0..n) ends: at its comma or the array's
- * bracket, at depth 0 and outside strings; n if not in here. */
-static size_t element_end(const char *s, size_t n)
+/* One past the string whose quote is at s[i]; 0 if it does not end here. */
+static size_t string_end(const char *s, size_t n, size_t i)
 {
-    size_t depth = 0;
+    for (i++;; i++) {
+        const char *q = i < n ? memchr(s + i, '"', n - i) : NULL;
+        size_t back = 0;
 
-    for (size_t i = 0; i < n; i++) {
+        if (q == NULL)
+            return 0;
+        i = (size_t)(q - s);
+        while (s[i - 1 - back] == '\\')
+            back++;
+        if (back % 2 == 0)
+            return i + 1;
+    }
+}
+
+/* The length of the array's element at s[0..n): to its closing bracket, or
+ * to what ends a scalar; 0 if its end is not in here. */
+static size_t element_len(const char *s, size_t n)
+{
+    size_t depth = 0, i = 0;
+
+    while (i < n) {
         char c = s[i];
 
         if (c == '"') {
-            for (;;) {
-                const char *q = memchr(s + i + 1, '"', n - i - 1);
-                size_t back = 0;
-
-                if (q == NULL)
-                    return n;
-                i = (size_t)(q - s);
-                while (s[i - 1 - back] == '\\')
-                    back++;
-                if (back % 2 == 0)
-                    break;
-            }
-        } else if (c == '{' || c == '[') {
-            depth++;
-        } else if (c == '}' || c == ']') {
-            if (depth == 0)
-                return i;
-            depth--;
-        } else if (c == ',' && depth == 0) {
-            return i;
+            i = string_end(s, n, i);
+            if (i == 0)
+                return 0;
+            continue;
         }
+        if (depth == 0 && i > 0
+            && (c == ',' || c == ']' || c == '}' || is_space(c)))
+            return i;
+        i++;
+        if (c == '{' || c == '[')
+            depth++;
+        else if ((c == '}' || c == ']') && depth > 0 && --depth == 0)
+            return i;
     }
-    return n;
+    return 0;
 }
 
 static int array_fail(const struct bn_reader *r, const char *what,
@@ -213,11 +222,11 @@ static int split_array(struct bn_reader *r, struct bn_chunk *c, size_t *used,
             at++;
             continue;
         }
-        size_t len = element_end(c->buf + at, c->len - at);
-        if (at + len == c->len)
-            break; /* an element is known to end by what follows it */
-        if (len == 0)
+        if (ch == ',' || ch == ']')
             return array_fail(r, "a row of the array is empty", err);
+        size_t len = element_len(c->buf + at, c->len - at);
+        if (len == 0)
+            break;
         add_record(r, c, at, len);
         r->row++;
         r->line += count_lines(c->buf + at, len);

@@ -1,0 +1,688 @@
+/* From files to token sets: shapes, boundaries, limits, drops, the cache. */
+#include "config.h"
+#include "data/test/util.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <zlib.h>
+#include <zstd.h>
+
+static struct bn_tokenizer *tok, *tok_bos;
+static struct bn_data_opts o;
+static struct bn_tokens *set, *held;
+static struct bn_err err;
+static char *file;
+
+/* Begin a case: the options' defaults and one file with these bytes. */
+static void given(const char *name, const char *data)
+{
+    free(file);
+    file = test_file(name, data, strlen(data));
+    bn_data_opts_init(&o);
+    o.files = (const char *const *)&file;
+    o.nfiles = 1;
+    o.cache_dir = test_dir;
+    o.quiet = true;
+    o.max_dropped_fraction = 1;
+}
+
+static void drop_sets(void)
+{
+    bn_tokens_close(set);
+    bn_tokens_close(held);
+    set = held = NULL;
+}
+
+static void make_with(const struct bn_tokenizer *t)
+{
+    drop_sets();
+    if (bn_tokens_make(&set, &held, &o, t, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void refused(const char *word, enum bn_err_code code)
+{
+    drop_sets();
+    if (bn_tokens_make(&set, &held, &o, tok, &err) == 0)
+        fail_msg("accepted where '%s' should be said", word);
+    assert_null(set);
+    if (strstr(err.text, word) == NULL)
+        fail_msg("'%s' lacks '%s'", err.text, word);
+    assert_int_equal(err.code, code);
+}
+
+/* One example as text: bytes as they are, <s> as ^, </s> as $, "ab" as its
+ * token as @, targets in upper case or after !. */
+static void put(struct bn_str *b, int32_t id, int target)
+{
+    static const char special[] = "?^$";
+    char c = id < 3 ? special[id] : id == 259 ? 'a' : id == 260 ? 'b'
+             : id == 261 ? '@' : (char)(id - 3);
+
+    if (target && c >= 'a' && c <= 'z')
+        c = (char)(c - 32);
+    else if (target)
+        bn_str_addc(b, '!');
+    bn_str_addc(b, c);
+}
+
+static void is(const struct bn_tokens *ts, uint64_t i, const char *want)
+{
+    struct bn_example ex;
+    struct bn_str b = {0};
+
+    assert_true(i < bn_tokens_count(ts));
+    bn_tokens_get(ts, i, &ex);
+    assert_int_equal(ex.index, i);
+    for (int k = 0; k < ex.n; k++)
+        put(&b, ex.ids[k], ex.mask != NULL && ex.mask[k]);
+    if (bn_tokens_group(ts) == 3) {
+        bn_str_addc(&b, '|');
+        for (int k = 0; k < ex.nchosen; k++)
+            put(&b, ex.chosen[k], 0);
+        bn_str_addc(&b, '|');
+        for (int k = 0; k < ex.nrejected; k++)
+            put(&b, ex.rejected[k], 0);
+    }
+    assert_string_equal(b.len > 0 ? b.s : "", want);
+    bn_str_release(&b);
+}
+
+static uint64_t drops(enum bn_drop d)
+{
+    return bn_tokens_stats(set)->drops[d];
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    given("t.jsonl", "{\"text\":\"hello\"}\n\n{\"text\":\"abxy\",\"n\":1}\n");
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(set), 2);
+    assert_int_equal(bn_tokens_group(set), 1);
+    is(set, 0, "hELLO!$");
+    is(set, 1, "@XY!$");
+    make_with(tok_bos);
+    is(set, 0, "^HELLO!$");
+    o.add_eos = false;
+    o.max_length = 4;
+    make_with(tok_bos);
+    is(set, 0, "^HEL");
+    is(set, 1, "^!@XY");
+    assert_int_equal(bn_tokens_stats(set)->cut, 1);
+    assert_int_equal(bn_tokens_stats(set)->longest, 4);
+    assert_int_equal(bn_tokens_stats(set)->tokens, 8);
+    assert_int_equal(bn_tokens_stats(set)->targets, 6);
+    o.add_bos = BN_CHOICE_NO;
+    make_with(tok_bos);
+    is(set, 0, "hELL");
+    o.add_bos = BN_CHOICE_YES;
+    make_with(tok);
+    is(set, 0, "^HEL");
+}
+
+/* The prompt ends where tokens stop being shared, not where its text ends. */
+static void test_boundary(void **state)
+{
+    (void)state;
+    given("p.jsonl", "{\"prompt\":\"xa\",\"completion\":\"bc\"}\n"
+                     "{\"prompt\":\"xy\",\"completion\":\"z\"}\n"
+                     "{\"prompt\":\"\",\"completion\":\"z\"}\n"
+                     "{\"prompt\":[\"q\",\"r\"],\"completion\":[\"s\",\"t\"]}"
+                     "\n");
+    make_with(tok_bos);
+    is(set, 0, "^x!@C!$");
+    is(set, 1, "^xyZ!$");
+    is(set, 2, "^Z!$");
+    is(set, 3, "^qS!$rT!$");
+    o.completion_only_loss = BN_CHOICE_NO;
+    make_with(tok_bos);
+    is(set, 0, "^X!@C!$");
+    is(set, 3, "^QS!$RT!$");
+    given("d.jsonl", "{\"prompt\":\"xa\",\"chosen\":\"bc\",\"rejected\":"
+                     "\"c\"}\n");
+    o.task = BN_DATA_PREFERENCE;
+    make_with(tok_bos);
+    is(set, 0, "^x|@c$|ac$");
+    assert_int_equal(bn_tokens_length(set, 0), 8);
+    assert_int_equal(bn_tokens_longest(set), 8);
+    assert_int_equal(bn_tokens_stats(set)->longest, 5);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    given("l.jsonl", "{\"prompt\":\"12345678\",\"chosen\":\"uvwxyz\","
+                     "\"rejected\":\"n\"}\n");
+    o.task = BN_DATA_PREFERENCE;
+    o.max_prompt_length = 4;
+    o.max_length = 8;
+    make_with(tok_bos);
+    is(set, 0, "^678|uvwx|n$"); /* cut answers lose their end */
+    o.keep_start = true;
+    make_with(tok_bos);
+    is(set, 0, "^123|uvwx|n$");
+    o.max_prompt_length = 0;
+    refused("prompt over max_length 1", BN_ERR_DATA);
+}
+
+static void test_limits_left(void **state)
+{
+    (void)state;
+    given("l.jsonl", "{\"prompt\":\"1234567\",\"chosen\":\"uvwxyz\","
+                     "\"rejected\":\"unx\"}\n"
+                     "{\"prompt\":\"1\",\"chosen\":\"a\",\"rejected\":\"b\"}"
+                     "\n");
+    o.task = BN_DATA_PREFERENCE;
+    o.max_length = 9;
+    make_with(tok_bos);
+    is(set, 0, "^1|a$|b$"); /* the cut made the first one's answers equal */
+    assert_int_equal(drops(BN_DROP_EQUAL), 1);
+}
+
+static void test_drops(void **state)
+{
+    (void)state;
+    given("x.jsonl", "{\"prompt\":\"1\",\"chosen\":\"a\",\"rejected\":\"b\"}\n"
+                     "{\"prompt\":\"1\",\"chosen\":\"a\",\"rejected\":\"a\"}\n"
+                     "{\"prompt\":\"1\",\"chosen\":\"\",\"rejected\":\"a\"}\n"
+                     "{\"prompt\":\"\",\"chosen\":\"c\",\"rejected\":\"a\"}\n"
+                     "{\"prompt\":\"12345\",\"chosen\":\"c\",\"rejected\":"
+                     "\"a\"}\n"
+                     "{\"prompt\":\"123\",\"chosen\":\"xx\",\"rejected\":"
+                     "\"xy\"}\n"
+                     "{\"prompt\":\"<s>1\",\"chosen\":\"x\",\"rejected\":"
+                     "\"y\"}\n"
+                     "{\"prompt\":\"1\",\"chosen\":\"x\"}\n"
+                     "{\"prompt\":\"1\",\"chosen\":7,\"rejected\":\"y\"}\n"
+                     "{oops\n");
+    o.task = BN_DATA_PREFERENCE;
+    o.max_length = 4;
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(set), 2);
+    is(set, 0, "1|a$|b$");
+    is(set, 1, "^1|x$|y$");
+    assert_int_equal(bn_tokens_stats(set)->rows, 10);
+    assert_int_equal(drops(BN_DROP_EQUAL), 2);
+    assert_int_equal(drops(BN_DROP_NO_ANSWER), 1);
+    assert_int_equal(drops(BN_DROP_EMPTY_PROMPT), 1);
+    assert_int_equal(drops(BN_DROP_OVER_LONG), 1);
+    assert_int_equal(drops(BN_DROP_BAD_ROW), 3);
+    assert_non_null(strstr(bn_tokens_notes(set), "x.jsonl:8: no 'rejected'"));
+    assert_non_null(strstr(bn_tokens_notes(set), "x.jsonl:9: 'chosen' is not "
+                           "a string"));
+    assert_non_null(strstr(bn_tokens_notes(set), "x.jsonl:10: no key"));
+    make_with(tok_bos);
+    assert_int_equal(drops(BN_DROP_TWO_BOS), 1);
+    o.max_dropped_fraction = 0.8;
+    make_with(tok);
+    o.max_dropped_fraction = 0.05; /* also of a set that was made before */
+    refused("8 of 10 rows dropped, more than max_dropped_fraction 0.05",
+            BN_ERR_DATA);
+    given("y.jsonl", "{\"prompt\":\"12345\",\"completion\":\"c\"}\n"
+                     "{\"prompt\":\"1\",\"completion\":\"\"}\n"
+                     "{\"prompt\":\"12\",\"completion\":\"cdef\"}\n");
+    o.max_length = 3;
+    make_with(tok);
+    is(set, 0, "12C");
+    assert_int_equal(drops(BN_DROP_OVER_LONG), 1);
+    assert_int_equal(drops(BN_DROP_NO_ANSWER), 1);
+}
+
+static void test_transcripts(void **state)
+{
+    (void)state;
+    given("h.jsonl",
+          "{\"chosen\":\"\\n\\nHuman: q\\n\\nAssistant: x\\n\\nHuman: r"
+          "\\n\\nAssistant: y\",\"rejected\":\"\\n\\nHuman: q\\n\\nAssistant:"
+          " x\\n\\nHuman: r\\n\\nAssistant: n\"}\n"
+          "{\"chosen\":\"\\n\\nHuman: q\\n\\nAssistant: x\",\"rejected\":"
+          "\"\\n\\nHuman: p\\n\\nAssistant: x\"}\n"
+          "{\"chosen\":\"q\",\"rejected\":\"x\"}\n");
+    o.task = BN_DATA_PREFERENCE;
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(set), 1);
+    is(set, 0, "\n\nHuman: q\n\nAssistant: x\n\nHuman: r\n\nAssistant:"
+               "| y$| n$");
+    assert_int_equal(drops(BN_DROP_BAD_ROW), 2);
+    assert_non_null(strstr(bn_tokens_notes(set), "differ before"));
+}
+
+static void test_alpaca(void **state)
+{
+    (void)state;
+    given("a.json", "[{\"instruction\": \"do\", \"input\": \"it\", \"output\":"
+                    " \"ok\", \"chosen\": \"y\", \"rejected\": \"n\"},\n"
+                    " {\"instruction\": \"go\",\"input\":\"\",\"output\":"
+                    "\"no\", \"chosen\": \"y\", \"rejected\": \"n\"}]\n");
+    make_with(tok);
+    is(set, 0, "Below is an instruction that describes a task, paired with an "
+               "input that provides further context. Write a response that "
+               "appropriately completes the request.\n\n### Instruction:\ndo"
+               "\n\n### Input:\nit\n\n### Response:\nOK!$");
+    is(set, 1, "Below is an instruction that describes a task. Write a "
+               "response that appropriately completes the request.\n\n### "
+               "Instruction:\ngo\n\n### Response:\nNO!$");
+    struct bn_str where = {0};
+    bn_tokens_where(set, 1, &where);
+    assert_true(bn_str_ends(where.s, "a.json:2"));
+    bn_str_release(&where);
+    o.task = BN_DATA_PREFERENCE;
+    make_with(tok);
+    is(set, 1, "Below is an instruction that describes a task. Write a "
+               "response that appropriately completes the request.\n\n### "
+               "Instruction:\ngo\n\n### Response:\n|y$|n$");
+}
+
+/* The same rows in every format are the same tokens. */
+static void test_formats(void **state)
+{
+    static const char rows[] = "{\"text\":\"one, \\\"1\\\"\"}\n"
+                               "{\"text\":\"two\\n2\"}\n";
+    static const char array[] = "\xef\xbb\xbf \n[\n {\n  \"text\": \"one, "
+                                "\\\"1\\\"\"\n }\n , {\"x\":[{}], \"text\":"
+                                "\"two\\n2\"} ]\n ";
+    static const char csv[] = "id,text\r\n1,\"one, \"\"1\"\"\"\r\n"
+                              "2,\"two\n2\"";
+    char packed[1000];
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        given("f.jsonl", rows);
+        free(file);
+        file = NULL;
+        if (i == 0) {
+            file = test_file("g.jsonl", rows, strlen(rows));
+        } else if (i == 1) {
+            file = test_file("g.jsonl", rows, strlen(rows) - 1);
+        } else if (i == 2) {
+            file = test_file("g.json", array, strlen(array));
+        } else if (i == 3) {
+            file = test_file("g.csv", csv, strlen(csv));
+        } else if (i == 4 || i == 5) { /* two members */
+            file = bn_path_join(test_dir, "g.jsonl.gz");
+            gzFile z = gzopen(file, "wb");
+            gzwrite(z, rows, i == 4 ? strlen(rows) : 10);
+            gzclose(z);
+            z = gzopen(file, "ab");
+            gzwrite(z, rows + 10, i == 4 ? 0 : (unsigned)strlen(rows) - 10);
+            gzclose(z);
+        } else if (i == 6) {
+            size_t n = ZSTD_compress(packed, sizeof(packed), csv,
+                                     strlen(csv), 3);
+            file = test_file("g.CSV.zst", packed, n);
+        } else {
+            file = bn_path_join(test_dir, "f*.jsonl");
+        }
+        o.files = (const char *const *)&file;
+        make_with(tok);
+        assert_int_equal(bn_tokens_count(set), 2);
+        is(set, 0, "oNE!,! !\"!1!\"!$");
+        is(set, 1, "tWO!\n!2!$");
+    }
+}
+
+static void test_bad_files(void **state)
+{
+    char packed[1000];
+
+    (void)state;
+    given("e.jsonl", "");
+    refused("no row of data", BN_ERR_DATA);
+    given("e.jsonl", " \n\n");
+    refused("no row of data", BN_ERR_DATA);
+    given("e.json", "[ ]");
+    refused("no row of data", BN_ERR_DATA);
+    given("e.csv", "text\n");
+    refused("no row of data", BN_ERR_DATA);
+    given("e.json", "[{\"text\":\"x\"},");
+    refused("e.json:1: the array that ends", BN_ERR_DATA);
+    given("e.json", "[{\"text\":\"x\"}\n{\"text\":\"x\"}]");
+    refused("e.json:2: no comma", BN_ERR_DATA);
+    given("e.json", "[{\"text\":\"x\"}]\n\n]");
+    refused("e.json:3: text after", BN_ERR_DATA);
+    given("e.csv", "text\nx\n\"y\nz\n");
+    refused("e.csv:3: a quote", BN_ERR_DATA);
+    given("e.parquet", "PAR1");
+    refused("convert once", BN_ERR_DATA);
+    given("e.txt", "x");
+    refused("known endings", BN_ERR_DATA);
+    given("e.jsonl", "\xff\xfe{");
+    refused("UTF-16", BN_ERR_DATA);
+    given("e.jsonl", "{\"question\":\"x\", \"answer\":\"y\"}\n");
+    refused("e.jsonl:1: no sft shape has the columns 'question', 'answer'",
+            BN_ERR_DATA);
+    o.column[BN_COL_PROMPT] = "question";
+    o.column[BN_COL_COMPLETION] = "answer";
+    make_with(tok);
+    is(set, 0, "xY!$");
+    assert_string_equal(bn_tokens_statement(set), "prompt_completion, "
+                        "detected from columns (question, answer): "
+                        "completion after prompt, no template");
+    given("e.jsonl", "{bad\n{\"text\":\"\"}\n");
+    refused("all 2 rows were dropped: bad row 1, no target 1; first: ",
+            BN_ERR_DATA);
+    given("e.jsonl", "{\"text\":\"x\"}\n");
+    o.completion_only_loss = BN_CHOICE_YES;
+    refused("completion_only_loss", BN_ERR_USAGE);
+    given("e.jsonl", "{\"text\":\"x\"}\n");
+    o.shape = BN_SHAPE_PREFERENCE;
+    refused("does not fit", BN_ERR_USAGE);
+    given("e.jsonl", "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}"
+                     "\n");
+    refused("need a chat template", BN_ERR_DATA);
+    given("e.jsonl", "{\"text\":\"x\"}\n");
+    free(file);
+    file = bn_path_join(test_dir, "none*.jsonl");
+    refused("no file matches", BN_ERR_DATA);
+    free(file);
+    file = bn_strdup(test_dir);
+    refused("is a directory", BN_ERR_DATA);
+    free(file);
+    file = bn_path_join(test_dir, "none.jsonl");
+    refused("No such file", BN_ERR_DATA);
+    /* cut in the middle */
+    struct bn_str b = {0};
+    for (int i = 0; i < 20000; i++)
+        bn_str_addf(&b, "{\"text\":\"%d\"}\n", i * 7919);
+    free(file);
+    file = bn_path_join(test_dir, "cut.jsonl.gz");
+    gzFile z = gzopen(file, "wb");
+    gzwrite(z, b.s, (unsigned)b.len);
+    gzclose(z);
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(set), 20000);
+    assert_int_equal(truncate(file, 20000), 0);
+    refused("cut.jsonl.gz' is damaged: its end is missing", BN_ERR_DATA);
+    free(file);
+    size_t n = ZSTD_compress(packed, sizeof(packed), b.s, 900, 3);
+    file = test_file("cut.jsonl.zst", packed, n - 5);
+    refused("is damaged", BN_ERR_DATA);
+    free(file);
+    file = bn_path_join(test_dir, "bad.jsonl.gz");
+    z = gzopen(file, "wb");
+    gzwrite(z, b.s, (unsigned)b.len);
+    gzclose(z);
+    int fd = open(file, O_WRONLY);
+    assert_int_equal(pwrite(fd, "damage", 6, 20000), 6);
+    close(fd);
+    refused("bad.jsonl.gz' is damaged", BN_ERR_DATA);
+    bn_str_release(&b);
+}
+
+/* 'n' rows of text that differ. */
+static char *many(size_t n)
+{
+    struct bn_str b = {0};
+
+    for (size_t i = 0; i < n; i++)
+        bn_str_addf(&b, "{\"text\":\"row %zu %.*s\"}\n", i, (int)(i % 90),
+                    "abababababababababababababababababababababababababababab"
+                    "ababababababababababababababababab");
+    return bn_str_take(&b);
+}
+
+static char *contents(const char *dir, const char *name, size_t *n)
+{
+    char *path = bn_path_join(dir, name);
+    char *s = bn_file_read(path, 1 << 30, n, &err);
+
+    if (s == NULL)
+        fail_msg("%s", err.text);
+    free(path);
+    return s;
+}
+
+static void test_threads(void **state)
+{
+    static const char *const name[] = {"ids.bin", "mask.bin", "train.idx",
+                                       "eval.idx", "meta.json"};
+    char *data = many(100000), *dir[2] = {0}, *cache[2] = {0};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        given("many.jsonl", data);
+        cache[i] = bn_path_join(test_dir, i ? "cache4" : "cache1");
+        o.cache_dir = cache[i];
+        o.threads = i ? 4 : 1;
+        o.eval_split = 0.1;
+        make_with(tok_bos);
+        dir[i] = bn_strdup(bn_tokens_path(set));
+        assert_false(bn_tokens_was_cached(set));
+        assert_int_equal(bn_tokens_count(set), 90000);
+        assert_int_equal(bn_tokens_count(held), 10000);
+    }
+    for (size_t i = 0; i < BN_COUNT(name); i++) {
+        size_t n[2];
+        char *a = contents(dir[0], name[i], &n[0]);
+        char *b = contents(dir[1], name[i], &n[1]);
+
+        assert_int_equal(n[0], n[1]);
+        assert_memory_equal(a, b, n[0]);
+        free(a);
+        free(b);
+    }
+    make_with(tok_bos);
+    assert_true(bn_tokens_was_cached(set));
+    for (int i = 0; i < 2; i++) {
+        free(dir[i]);
+        free(cache[i]);
+    }
+    free(data);
+}
+
+static uint64_t digest(const struct bn_tokens *ts, uint64_t i)
+{
+    struct bn_example ex;
+
+    bn_tokens_get(ts, i, &ex);
+    return bn_hash_bytes(ex.ids, (size_t)ex.n * sizeof(*ex.ids)).lo;
+}
+
+static void test_split(void **state)
+{
+    struct bn_str b = {0};
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) /* every row twice */
+        bn_str_addf(&b, "{\"text\":\"r%d\"}\n", i % 500);
+    given("s.jsonl", b.s);
+    o.eval_split = 0.05;
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(held), 50);
+    assert_int_equal(bn_tokens_count(set), 950);
+    for (uint64_t i = 0; i < 50; i++) {
+        for (uint64_t j = 0; j < 950; j++)
+            assert_int_not_equal(digest(held, i), digest(set, j));
+    }
+    uint64_t first = digest(held, 0);
+    o.split_seed = 1;
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(held), 50);
+    assert_int_not_equal(digest(held, 0), first);
+    bn_str_release(&b);
+    given("s.jsonl", "{\"text\":\"one\"}\n");
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(set), 1);
+    o.eval_split = 0.1;
+    refused("none is left to train on", BN_ERR_DATA);
+    char *other = test_file("other.jsonl", "{\"text\":\"held\"}\n", 16);
+    o.eval_split = 0;
+    o.eval_files = (const char *const *)&other;
+    o.neval_files = 1;
+    make_with(tok);
+    is(set, 0, "oNE!$");
+    is(held, 0, "hELD!$");
+    free(other);
+}
+
+static void test_key(void **state)
+{
+    char *was;
+
+    (void)state;
+    given("k.jsonl", "{\"text\":\"abc\"}\n");
+    make_with(tok);
+    was = bn_strdup(bn_tokens_path(set));
+    make_with(tok);
+    assert_true(bn_tokens_was_cached(set));
+    o.max_length = 2;
+    make_with(tok);
+    assert_false(bn_tokens_was_cached(set));
+    assert_string_not_equal(was, bn_tokens_path(set));
+    o.max_length = 1024;
+    make_with(tok_bos);
+    assert_string_not_equal(was, bn_tokens_path(set));
+    /* another file of the same size, at once, under the same name */
+    given("k.jsonl", "{\"text\":\"xyz\"}\n");
+    make_with(tok);
+    assert_string_not_equal(was, bn_tokens_path(set));
+    is(set, 0, "xYZ!$");
+    given("other-name.jsonl", "{\"text\":\"abc\"}\n");
+    make_with(tok);
+    assert_true(bn_tokens_was_cached(set));
+    assert_string_equal(was, bn_tokens_path(set));
+    /* damage is seen */
+    char *path = bn_path_join(was, "ids.bin");
+    assert_int_equal(truncate(path, 4), 0);
+    refused("has 4 bytes where 12 should be", BN_ERR_DATA);
+    free(path);
+    free(was);
+}
+
+/* A line of 100 MB and one of 40 MB among good ones. */
+static void test_long_line(void **state)
+{
+    size_t big = (size_t)100 << 20;
+    char *data = bn_malloc(big);
+    char *path = bn_path_join(test_dir, "long.jsonl");
+    int fd;
+
+    (void)state;
+    memset(data, 'x', big);
+    given("long.jsonl", "");
+    fd = open(path, O_WRONLY | O_TRUNC);
+    assert_true(fd >= 0);
+    assert_true(write(fd, "{\"text\":\"a\"}\n{\"text\":\"", 23) == 23);
+    assert_true(write(fd, data, big) == (ssize_t)big);
+    assert_true(write(fd, "\"}\n{\"text\":\"b\"}\n{\"text\":\"", 26) == 26);
+    assert_true(write(fd, data, (size_t)40 << 20) == (ssize_t)40 << 20);
+    assert_true(write(fd, "\"}\n{\"text\":\"c\"}", 15) == 15);
+    close(fd);
+    o.threads = 2;
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(set), 3);
+    is(set, 2, "c!$");
+    assert_int_equal(drops(BN_DROP_BAD_ROW), 2);
+    assert_non_null(strstr(bn_tokens_notes(set),
+                           "long.jsonl:2: longer than 32 MiB"));
+    assert_non_null(strstr(bn_tokens_notes(set),
+                           "long.jsonl:4: longer than 32 MiB"));
+    unlink(path);
+    free(path);
+    free(data);
+}
+
+/* Start a process that makes the set of 'o' and exits 0 (made), 1 (found) or
+ * 2. */
+static pid_t start(void)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct bn_tokens *a, *b;
+        int rc = bn_tokens_make(&a, &b, &o, tok, &err);
+
+        _exit(rc < 0 ? 2 : bn_tokens_was_cached(a));
+    }
+    return pid;
+}
+
+static void test_two_processes(void **state)
+{
+    char *data = many(200000);
+    pid_t pid[3];
+    int made = 0;
+
+    (void)state;
+    given("two.jsonl", data);
+    o.threads = 1;
+    for (int i = 0; i < 3; i++)
+        pid[i] = start();
+    for (int i = 0; i < 3; i++) {
+        int status;
+
+        waitpid(pid[i], &status, 0);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+        made += WEXITSTATUS(status) == 0;
+    }
+    assert_int_equal(made, 1);
+    make_with(tok);
+    assert_true(bn_tokens_was_cached(set));
+    free(data);
+}
+
+static int entries(const char *part)
+{
+    char *cmd = bn_asprintf("ls %s/tokens | grep -c %s", test_dir, part);
+    FILE *f = popen(cmd, "r");
+    int n = -1;
+
+    if (fscanf(f, "%d", &n) != 1)
+        n = -1;
+    pclose(f);
+    free(cmd);
+    return n;
+}
+
+static void test_killed(void **state)
+{
+    char *data = many(400000);
+    int status;
+
+    (void)state;
+    given("kill.jsonl", data);
+    o.threads = 1;
+    pid_t pid = start();
+    for (int i = 0; i < 2000 && entries("tmp") != 1; i++)
+        usleep(1000);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(entries("lock"), 1);
+    assert_int_equal(entries("tmp"), 1);
+    make_with(tok);
+    assert_false(bn_tokens_was_cached(set));
+    assert_int_equal(bn_tokens_count(set), 400000);
+    assert_int_equal(entries("lock"), 0);
+    assert_int_equal(entries("tmp"), 0);
+    free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_boundary),
+        cmocka_unit_test(test_limits_left),
+        cmocka_unit_test(test_drops),     cmocka_unit_test(test_transcripts),
+        cmocka_unit_test(test_alpaca),    cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_split),     cmocka_unit_test(test_key),
+        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_two_processes),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_limits),
+    };
+
+    test_begin();
+    tok = test_tokenizer(false, "");
+    tok_bos = test_tokenizer(true, "");
+    int rc = BN_TAP_RUN(tests);
+    drop_sets();
+    bn_tokenizer_close(tok);
+    bn_tokenizer_close(tok_bos);
+    free(file);
+    test_end();
+    return rc;
+}
