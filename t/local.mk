@@ -18,3 +18,7 @@ SHARNESS_TESTS = \
 	t/t4010-tensorboard.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)
+# text
+TEXT_T = t/t3001-tokenizer-golden.t
+TESTS += $(TEXT_T)
+EXTRA_DIST += $(TEXT_T)
