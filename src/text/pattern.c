@@ -40,7 +40,7 @@ void bn_matcher_destroy(struct bn_matcher *m)
 static const char space_class[] =
     "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"
     "\\x{202f}\\x{205f}\\x{3000}";
-static const char word_class[] = "\\p{L}\\p{M}\\p{Nd}\\p{Pc}";
+static const char word_class[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 static const char hex_class[] = "0-9a-fA-F";
 
 /* Translate the escape \c; 'inside' a class. -1 if it has no translation. */

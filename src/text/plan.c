@@ -27,10 +27,21 @@ static bool mark_inside(const char *s, size_t n)
     return false;
 }
 
+static bool fallback_whole(const struct bn_bpe *b)
+{
+    for (int i = 0; i < 256; i++)
+        if (b->fallback[i] < 0)
+            return false;
+    return b->byte_fallback;
+}
+
 static bool marks_proven(const struct bn_bpe *b)
 {
     if (b->prefix != NULL || b->suffix != NULL || b->ignore_merges
         || bn_bpe_id(b, BN_MARK, NMARK) < 0)
+        return false;
+    /* Characters that vanish would let marks meet. */
+    if (b->unk < 0 && !fallback_whole(b))
         return false;
     if (b->unk >= 0
         && bn_str_ends(b->blob + b->off[b->unk], BN_MARK))
@@ -50,11 +61,8 @@ static bool lines_proven(const struct bn_bpe *b)
 {
     int32_t id = bn_bpe_id(b, "\n", 1);
 
-    if (!b->byte_fallback)
+    if (!fallback_whole(b))
         return false;
-    for (int i = 0; i < 256; i++)
-        if (b->fallback[i] < 0)
-            return false;
     if (id < 0)
         id = b->fallback['\n'];
     for (uint32_t i = 0; i <= b->pair_mask; i++) {

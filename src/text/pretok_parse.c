@@ -101,6 +101,10 @@ static int parse_metaspace(struct bn_pretok *p, const json_t *spec,
     bn_pattern_literal(&st->pattern, mark, strlen(mark));
     if (scheme == NULL)
         scheme = prefix ? "always" : "never";
+    if (!prefix && strcmp(scheme, "never") != 0)
+        return bn_fail(err, BN_ERR_DATA, "%s: pre_tokenizer Metaspace: "
+                       "add_prefix_space is false but prepend_scheme is "
+                       "'%.40s'", where, scheme);
     for (size_t i = 0; i < BN_COUNT(names); i++)
         if (strcmp(names[i], scheme) == 0) {
             st->prepend = (enum bn_prepend)i;

@@ -140,6 +140,7 @@ static int index_tokens(struct bn_tokenizer *t, struct bn_err *err)
     t->text = BN_NEWN(const char *, (size_t)t->nid);
     t->text_len = BN_NEWN(uint32_t, (size_t)t->nid);
     t->special = BN_NEWN(bool, (size_t)t->nid);
+    t->shown = BN_NEWN(char *, (size_t)t->nid);
     for (int32_t i = 0; i < t->bpe.nid; i++)
         if (t->bpe.len[i] != UINT32_MAX) {
             t->text[i] = t->bpe.blob + t->bpe.off[i];
@@ -160,9 +161,12 @@ static int index_tokens(struct bn_tokenizer *t, struct bn_err *err)
             t->special[a->id] |= a->special;
             if (a->normalized)
                 rc = bn_normalize(&t->norm, m, s, n, buf, &s, &n, &cut, err);
-            if (rc == 0)
-                bn_finder_add(a->normalized ? &t->normal : &t->raw, s, n,
-                              (int32_t)i);
+            if (rc < 0)
+                break;
+            if (n != a->len || memcmp(s, a->content, n) != 0)
+                t->shown[a->id] = bn_strndup(s, n);
+            bn_finder_add(a->normalized ? &t->normal : &t->raw, s, n,
+                          (int32_t)i);
         }
     bn_matcher_destroy(m);
     bn_str_release(&buf[0]);
@@ -260,6 +264,9 @@ void bn_tokenizer_close(struct bn_tokenizer *t)
     bn_ids_release(&t->after);
     free(t->text);
     free(t->text_len);
+    for (int32_t i = 0; t->shown != NULL && i < t->nid; i++)
+        free(t->shown[i]);
+    free(t->shown);
     free(t->special);
     json_decref(t->names);
     free(t->template);
@@ -331,6 +338,9 @@ int bn_decode(const struct bn_tokenizer *t, const int32_t *ids, size_t n,
         if (bn_tokenizer_token(t, ids[i]) == NULL)
             rc = bn_fail(err, BN_ERR_DATA, "id %d is not in the vocabulary "
                          "of %s (0 to %d)", ids[i], t->path, t->nid - 1);
+        else if (t->shown[ids[i]] != NULL)
+            bn_texts_add(&tokens, t->shown[ids[i]],
+                         strlen(t->shown[ids[i]]));
         else if (!skip_special || !t->special[ids[i]])
             bn_texts_add(&tokens, t->text[ids[i]], t->text_len[ids[i]]);
     }

@@ -42,6 +42,10 @@ struct bn_tokenizer {
     int32_t nid; /* one past the largest id */
     const char **text; /* [nid], NULL: no such token */
     uint32_t *text_len;
+    /* What stands for an added token in decoding when that is not its text,
+     * NULL else: as in the reference, a normalized token's normalized text,
+     * which is then not skipped as special either. */
+    char **shown; /* [nid] */
     bool *special;
     int32_t bos, eos, pad;
     json_t *names;  /* "bos_token": its text, ... */

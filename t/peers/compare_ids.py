@@ -96,7 +96,7 @@ def burnish(command, path, lines, *options):
                          encoding='utf-8', capture_output=True)
     if run.returncode != 0:
         raise RuntimeError(run.stderr.strip())
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    return [json.loads(line) for line in run.stdout.split('\n')[:-1]]
 
 
 def variants(base):
