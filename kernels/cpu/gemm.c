@@ -32,9 +32,9 @@ size_t BN_CPU(gemm_work)(int threads)
 /* The shape of the blocks of one product. */
 struct plan {
     const struct bn_gemm *g;
-    int k_block; /* elements of k */
-    int n_block; /* columns, a multiple of TILE_N */
-    int m_block; /* rows, a multiple of TILE_M */
+    int k_block;              /* elements of k */
+    int n_block;              /* columns, a multiple of TILE_N */
+    int row_parts, col_parts; /* pieces of work that threads take */
     tile_unit *b;
     float *sum; /* tiles in rows of n_block / TILE_N; NULL: straight to c */
 };
@@ -134,26 +134,38 @@ BN_INLINE void one_tile(enum bn_dtype t, const struct plan *pl,
         put_tile(BN_BF16, g, tile, i, j0 + j, rows, cols, acc, bias);
 }
 
-/* One block of rows against all columns of the packed part of b. */
-BN_INLINE void row_block(enum bn_dtype t, const struct plan *pl, tile_unit *a,
-                         int i0, int rows, int j0, int cols, int p0, int k)
+/* Where part i of n begins, in whole units of 'unit'. */
+BN_INLINE int part(int total, int unit, int i, int n)
+{
+    int at = (int)((int64_t)((total + unit - 1) / unit) * i / n) * unit;
+
+    return at < total ? at : total;
+}
+
+/* One part of the rows against one part of the packed columns of b. */
+BN_INLINE void one_part(enum bn_dtype t, const struct plan *pl, tile_unit *a,
+                        int index, int j0, int cols, int p0, int k)
 {
     const struct bn_gemm *g = pl->g;
     size_t ap = (size_t)tile_steps(t, k) * TILE_M;
     size_t bp = (size_t)tile_steps(t, k) * TILE_N;
+    int row = index / pl->col_parts, col = index % pl->col_parts;
+    int i0 = part(g->m, TILE_M, row, pl->row_parts);
+    int i1 = part(g->m, TILE_M, row + 1, pl->row_parts);
+    int jl = part(cols, TILE_N, col, pl->col_parts);
+    int jh = part(cols, TILE_N, col + 1, pl->col_parts);
 
-    pack_a(t, g, a, i0, rows, p0, k);
-    for (int j = 0; j < cols; j += TILE_N)
-        for (int i = 0; i < rows; i += TILE_M)
-            one_tile(t, pl, a + (size_t)(i / TILE_M) * ap,
-                     pl->b + (size_t)(j / TILE_N) * bp, i0 + i, j0, j, p0, k);
+    pack_a(t, g, a, i0, i1 - i0, p0, k);
+    for (int j = jl; j < jh; j += TILE_N)
+        for (int i = i0; i < i1; i += TILE_M)
+            one_tile(t, pl, a + (size_t)((i - i0) / TILE_M) * ap,
+                     pl->b + (size_t)(j / TILE_N) * bp, i, j0, j, p0, k);
 }
 
 /* What every thread runs. */
 BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
 {
     const struct bn_gemm *g = pl->g;
-    int blocks = (g->m + pl->m_block - 1) / pl->m_block;
 
     for (int j0 = 0; j0 < g->n; j0 += pl->n_block) {
         int cols = g->n - j0 < pl->n_block ? g->n - j0 : pl->n_block;
@@ -167,12 +179,8 @@ BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
                 pack_b(t, g, pl->b + (size_t)(j / TILE_N) * panel, j0 + j, p0,
                        k);
 #pragma omp for schedule(dynamic, 1)
-            for (int i = 0; i < blocks; i++) {
-                int i0 = i * pl->m_block, left = g->m - i0;
-
-                row_block(t, pl, a, i0, left < pl->m_block ? left : pl->m_block,
-                          j0, cols, p0, k);
-            }
+            for (int i = 0; i < pl->row_parts * pl->col_parts; i++)
+                one_part(t, pl, a, i, j0, cols, p0, k);
         }
     }
 }
@@ -180,6 +188,25 @@ BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
 static int lesser(int a, int b)
 {
     return a < b ? a : b;
+}
+
+/* Divide rows, at most 'most' tiles high, and if those are few columns too,
+ * so that every thread gets as much. */
+static void share_out(struct plan *pl, int most, int threads)
+{
+    int tiles = (pl->g->m + TILE_M - 1) / TILE_M;
+
+    pl->row_parts = (tiles + most - 1) / most;
+    pl->col_parts = 1;
+    if (tiles >= 8 * threads) {
+        pl->row_parts = (pl->row_parts + threads - 1) / threads * threads;
+    } else if (threads > 1) {
+        int few = (tiles + 7) / 8;
+
+        if (pl->row_parts < few)
+            pl->row_parts = few;
+        pl->col_parts = (2 * threads + pl->row_parts - 1) / pl->row_parts;
+    }
 }
 
 static struct plan make_plan(const struct bn_gemm *g, int threads)
@@ -202,12 +229,7 @@ static struct plan make_plan(const struct bn_gemm *g, int threads)
         pl.n_block =
             lesser(pl.n_block, (int)(SUM_UNITS / high / TILE_N * TILE_N));
     }
-    /* The same number of blocks for every thread. */
-    int blocks = (g->m + rows - 1) / rows;
-    blocks = (blocks + threads - 1) / threads * threads;
-    int even =
-        (int)bn_cpu_round((size_t)((g->m + blocks - 1) / blocks), TILE_M);
-    pl.m_block = lesser(rows, even);
+    share_out(&pl, rows / TILE_M, threads);
     return pl;
 }
 
@@ -236,12 +258,12 @@ void BN_CPU(gemm)(const struct bn_gemm *g)
     int threads = (double)g->m * g->n * g->k > 1e5 ? g->threads : 1;
 
     for (int i = 0; i < g->m && g->n > 0; i += MAX_M) {
-        struct bn_gemm part = *g;
+        struct bn_gemm piece = *g;
 
-        part.m = lesser(g->m - i, MAX_M);
-        part.a = g->a_by_k ? element(g->t, g->a, 0, g->lda, (size_t)i)
-                           : element(g->t, g->a, (size_t)i, g->lda, 0);
-        part.c = (char *)g->c + (size_t)i * g->ldc * (g->tc == BN_F32 ? 4 : 2);
-        product(&part, threads);
+        piece.m = lesser(g->m - i, MAX_M);
+        piece.a = g->a_by_k ? element(g->t, g->a, 0, g->lda, (size_t)i)
+                            : element(g->t, g->a, (size_t)i, g->lda, 0);
+        piece.c = (char *)g->c + (size_t)i * g->ldc * (g->tc == BN_F32 ? 4 : 2);
+        product(&piece, threads);
     }
 }
