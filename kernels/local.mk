@@ -16,9 +16,10 @@ kernels_ref_libkref_a_SOURCES = $(KERNEL_H) kernels/ref/ref.h \
 # chooses at run time. The flags change no result: errno is not looked at
 # and floating-point exceptions are not trapped.
 KCPU_FILES = $(KERNEL_H) kernels/cpu/cpu.h kernels/cpu/norm.h \
-	kernels/cpu/tile.h kernels/cpu/pack.h \
+	kernels/cpu/tile.h kernels/cpu/pack.h kernels/cpu/attn.h kernels/cpu/attn_work.h \
 	kernels/cpu/embed.c kernels/cpu/rmsnorm.c kernels/cpu/headnorm.c \
-	kernels/cpu/rope.c kernels/cpu/attn.c kernels/cpu/swiglu.c \
+	kernels/cpu/rope.c kernels/cpu/attn.c kernels/cpu/attn_grad.c \
+	kernels/cpu/swiglu.c \
 	kernels/cpu/head.c kernels/cpu/adamw.c kernels/cpu/sqnorm.c \
 	kernels/cpu/rows.c kernels/cpu/add.c kernels/cpu/cast.c \
 	kernels/cpu/gemm.c
@@ -51,9 +52,11 @@ endif
 KERNEL_LIBS += kernels/ref/libkref.a $(BASE_LIBS)
 
 if HAVE_CMOCKA
-KERNEL_TESTS = kernels/test/gemm.t
+KERNEL_TESTS = kernels/test/gemm.t kernels/test/attn.t
 check_PROGRAMS += $(KERNEL_TESTS)
 TESTS += $(KERNEL_TESTS)
 kernels_test_gemm_t_SOURCES = kernels/test/gemm.c kernels/test/check.h
 kernels_test_gemm_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
+kernels_test_attn_t_SOURCES = kernels/test/attn.c kernels/test/check.h
+kernels_test_attn_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
 endif

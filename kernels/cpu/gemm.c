@@ -121,7 +121,8 @@ BN_INLINE void one_tile(enum bn_dtype t, const struct plan *pl,
         acc = g->acc;
         bias = g->bias != NULL;
     }
-    tile_mul(tile_pairs(t), tile, load, a, TILE_M, b, TILE_N, tile_steps(t, k));
+    tile_mul(tile_pairs(t), tile, TILE_N, load, a, 1, TILE_M, b,
+             tile_steps(t, k));
     if (pl->sum != NULL && p0 + k < g->k)
         return;
     if (g->tc == BN_F32 && cols == TILE_N)

@@ -61,10 +61,12 @@ BN_INLINE tile_vec tile_fma(bool pairs, tile_vec c, const tile_unit *a,
     return c + bn_bits_float(*a) * b;
 }
 
-/* c[TILE_M, TILE_N] = (load ? c : 0) + a b over 'steps' units, c contiguous.
- * lda, ldb: units from one step to the next (TILE_M and TILE_N if packed). */
-BN_INLINE void tile_mul(bool pairs, float *c, bool load, const tile_unit *a,
-                        int lda, const tile_unit *b, int ldb, int steps)
+/* c[TILE_M, TILE_N] = (load ? c : 0) + a b over 'steps' units. Row i of c is
+ * at c + i * ldc; unit (i, p) of a at a[i * row + p * step] (1 and TILE_M if
+ * packed; constants, or addresses will not fit in registers); b is packed. */
+BN_INLINE void tile_mul(bool pairs, float *c, size_t ldc, bool load,
+                        const tile_unit *a, int row, int step,
+                        const tile_unit *b, int steps)
 {
     tile_vec acc[TILE_M][TILE_V];
 
@@ -72,8 +74,8 @@ BN_INLINE void tile_mul(bool pairs, float *c, bool load, const tile_unit *a,
     for (int i = 0; i < TILE_M; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < TILE_V; v++)
-            acc[i][v] = load ? tile_load(c + i * TILE_N + v * TILE_LANES)
-                             : (tile_vec){0};
+            acc[i][v] =
+                load ? tile_load(c + i * ldc + v * TILE_LANES) : (tile_vec){0};
     for (int p = 0; p < steps; p++) {
         tile_vec bv[TILE_V];
 
@@ -84,15 +86,15 @@ BN_INLINE void tile_mul(bool pairs, float *c, bool load, const tile_unit *a,
         for (int i = 0; i < TILE_M; i++)
 #pragma GCC unroll 4
             for (int v = 0; v < TILE_V; v++)
-                acc[i][v] = tile_fma(pairs, acc[i][v], a + i, bv[v]);
-        a += lda;
-        b += ldb;
+                acc[i][v] = tile_fma(pairs, acc[i][v], a + i * row, bv[v]);
+        a += step;
+        b += TILE_N;
     }
 #pragma GCC unroll 16
     for (int i = 0; i < TILE_M; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < TILE_V; v++)
-            *(tile_any *)(c + i * TILE_N + v * TILE_LANES) = acc[i][v];
+            *(tile_any *)(c + i * ldc + v * TILE_LANES) = acc[i][v];
 }
 
 #endif

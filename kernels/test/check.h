@@ -10,6 +10,7 @@
 #include "kernels/number.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
