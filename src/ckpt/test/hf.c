@@ -138,6 +138,7 @@ enum edit {
     ZERO,
     HEAD_SAME,
     HEAD_F64,
+    HEAD_F64_STALE,
     HEAD_STALE
 };
 
@@ -179,11 +180,12 @@ static const char *write_edited(const struct model *m, enum edit edit)
             e[n] = e[n - 1];
             e[n].name = "lm_head.weight";
             memcpy(data, t->data, (size_t)t->count * 4);
-            if (edit == HEAD_STALE)
+            if (edit == HEAD_STALE || edit == HEAD_F64_STALE)
                 data[97 * 64 - 1] += 1e-6f;
             bn_convert(wide, BN_F64, data, BN_F32, 97 * 64);
-            e[n].dtype = edit == HEAD_F64 ? BN_F64 : BN_F32;
-            e[n++].data = edit == HEAD_F64 ? (void *)wide : (void *)data;
+            bool f64 = edit == HEAD_F64 || edit == HEAD_F64_STALE;
+            e[n].dtype = f64 ? BN_F64 : BN_F32;
+            e[n++].data = f64 ? (void *)wide : (void *)data;
         }
         if (embed && (edit == ADD || edit == ROTARY)) {
             e[n] = e[n - 1];
@@ -227,6 +229,9 @@ static void faults_are_named(void **state)
         {ROTARY, 0, NULL, ""},
         {HEAD_SAME, 0, NULL, ""},
         {HEAD_F64, 0, NULL, ""},
+        {HEAD_F64_STALE, 0,
+         "m: tie_word_embeddings is true but lm_head.weight differs from "
+         "model.embed_tokens.weight: one of the two is stale", ""},
         {HEAD_STALE, 0,
          "m: tie_word_embeddings is true but lm_head.weight differs from "
          "model.embed_tokens.weight: one of the two is stale", ""},

@@ -325,6 +325,28 @@ static void extra_tensor_of_a_shard_is_refused(void **state)
     free(path);
 }
 
+static void name_in_two_shards_is_refused(void **state)
+{
+    static const struct bn_st_entry a[] = {{"z", BN_BF16, 1, {4}, half},
+                                           {"y", BN_BF16, 1, {4}, half}};
+    char *p = bn_path_join(dir, "p.safetensors");
+    char *q = bn_path_join(dir, "q.safetensors");
+
+    (void)state;
+    assert_int_equal(bn_safetensors_write(p, a, 2, NULL, NULL, NULL), 0);
+    assert_int_equal(bn_safetensors_write(q, a, 1, NULL, NULL, NULL), 0);
+    edit(INDEX, "{\"weight_map\":{\"z\":\"q.safetensors\","
+                "\"y\":\"p.safetensors\"}}");
+    struct bn_tensors ts = {0};
+    struct bn_err err = {0};
+    char *path = bn_path_join(dir, INDEX);
+    assert_int_equal(bn_safetensors_open(&ts, path, &err), -1);
+    assert_non_null(strstr(err.text, "tensor 'z' is twice there, in '"));
+    free(path);
+    free(p);
+    free(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +358,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(shards_agree_with_the_index,
                                         make_dir, drop_dir),
         cmocka_unit_test_setup_teardown(extra_tensor_of_a_shard_is_refused,
+                                        make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(name_in_two_shards_is_refused,
                                         make_dir, drop_dir),
     };
 

@@ -15,7 +15,7 @@ static void frequencies_are_those_of_transformers(void **state)
     size_t i;
 
     (void)state;
-    assert_int_equal(json_array_size(cases), 12);
+    assert_int_equal(json_array_size(cases), 14);
     json_array_foreach(cases, i, o)
     {
         struct bn_model_config c;
