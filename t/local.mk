@@ -5,7 +5,8 @@ EXTRA_DIST += $(VARIANTS:%=t/data/arch-variants/%/config.json) \
 	$(VARIANTS:%=t/data/arch-variants/%/model.safetensors) \
 	$(VARIANTS:%=t/data/arch-variants/%/reference.json) \
 	t/data/arch-variants/llama3-rope/config-rope-parameters.json \
-	t/data/quants.gguf t/data/quants.safetensors t/data/rope.json
+	t/data/quants.gguf t/data/quants.safetensors t/data/rope.json \
+	t/data/torch.pt
 
 include t/slurm/local.mk
 
