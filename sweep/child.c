@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,16 +65,19 @@ static void feed(struct pollfd *p, const struct bn_child *c, size_t *sent)
     }
 }
 
-/* Move bytes until both outputs are closed or the time is up. */
-static void talk(struct bn_child *c, int in, int out, int errfd)
+/* Move bytes until both outputs are closed, the time is up, or the child
+ * ended: a daemon that it left behind may hold them open for ever. */
+static void talk(struct bn_child *c, int pidfd, int in, int out, int errfd)
 {
-    struct pollfd p[3] = {
+    struct pollfd p[4] = {
         { .fd = in, .events = POLLOUT },
         { .fd = out, .events = POLLIN },
         { .fd = errfd, .events = POLLIN },
+        { .fd = pidfd, .events = POLLIN },
     };
     double end = bn_now() + c->timeout;
     size_t sent = 0;
+    bool ended = false;
 
     while (p[1].fd >= 0 || p[2].fd >= 0) {
         double left = c->timeout > 0 ? end - bn_now() : 3600;
@@ -81,14 +85,21 @@ static void talk(struct bn_child *c, int in, int out, int errfd)
             c->timed_out = true;
             break;
         }
-        if (poll(p, 3, (int)(left * 1000) + 1) < 0)
+        int ready = poll(p, 4, ended ? 0 : (int)(left * 1000) + 1);
+        if (ready < 0)
             continue;
+        if (ready == 0 && ended)
+            break;
         if (p[0].fd >= 0 && p[0].revents)
             feed(&p[0], c, &sent);
         if (p[1].fd >= 0 && p[1].revents)
             drain(&p[1], &c->out);
         if (p[2].fd >= 0 && p[2].revents)
             drain(&p[2], &c->err);
+        if (p[3].fd >= 0 && p[3].revents) {
+            ended = true;
+            p[3].fd = -1;
+        }
     }
     for (int i = 0; i < 3; i++)
         if (p[i].fd >= 0)
@@ -156,7 +167,10 @@ int bn_child_run(struct bn_child *c, struct bn_err *err)
     } else {
         fcntl(fd[0][1], F_SETFL, O_NONBLOCK);
     }
-    talk(c, fd[0][1], fd[1][0], fd[2][0]);
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    talk(c, pidfd, fd[0][1], fd[1][0], fd[2][0]);
+    if (pidfd >= 0)
+        close(pidfd);
     if (c->timed_out)
         kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

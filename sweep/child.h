@@ -22,7 +22,8 @@ struct bn_child {
 
 /* Run and wait. 0 whatever the exit status is; -1 if it could not be started
  * (class data) or ran past the timeout (class again). The results are to be
- * released in every case. Thread safe. */
+ * released in every case. Thread safe. The process must ignore SIGPIPE if
+ * there is input (bn_signals_catch does). */
 int bn_child_run(struct bn_child *c, struct bn_err *err);
 /* bn_child_run, and -1 too (class data) with the first line of its standard
  * error if the exit status is not 0. */

@@ -2,14 +2,25 @@
 noinst_LIBRARIES += sweep/libsweep.a
 sweep_libsweep_a_SOURCES = \
 	sweep/child.c sweep/child.h \
+	sweep/clean.c sweep/clean.h \
+	sweep/cmd.h sweep/cmd_clean.c sweep/cmd_mps.c \
 	sweep/directives.c \
+	sweep/holders.c sweep/proc.c sweep/proc.h \
+	sweep/mps.c sweep/mps.h \
+	sweep/slurm.c sweep/slurm.h \
 	sweep/template.c sweep/template.h
 SWEEP_LIBS = sweep/libsweep.a $(CONF_LIBS)
 
+check_PROGRAMS += sweep/sweep-check
+sweep_sweep_check_SOURCES = sweep/sweep-check.c
+sweep_sweep_check_LDADD = $(SWEEP_LIBS)
+
 if HAVE_CMOCKA
-SWEEP_TESTS = sweep/test/template.t
+SWEEP_TESTS = sweep/test/proc.t sweep/test/template.t
 check_PROGRAMS += $(SWEEP_TESTS)
 TESTS += $(SWEEP_TESTS)
+sweep_test_proc_t_SOURCES = sweep/test/proc.c
+sweep_test_proc_t_LDADD = $(SWEEP_LIBS) $(CMOCKA_LIBS)
 sweep_test_template_t_SOURCES = sweep/test/template.c
 sweep_test_template_t_LDADD = $(SWEEP_LIBS) $(CMOCKA_LIBS)
 endif

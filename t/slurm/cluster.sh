@@ -112,7 +112,7 @@ configure()
             || fail "cannot make device nodes"
     done
     cat >"$dir/slurm.conf" <<END
-ClusterName=burnish
+ClusterName=burnish$base
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$base
 AuthType=auth/munge
