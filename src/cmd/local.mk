@@ -1,4 +1,4 @@
-
+# src/cmd: the mains
 noinst_LIBRARIES += src/cmd/libcmd.a
 src_cmd_libcmd_a_SOURCES = src/cmd/opts.c src/cmd/opts.h
 

@@ -1,7 +1,3 @@
-# src/data
-noinst_LIBRARIES += src/data/libdata.a
-src_data_libdata_a_SOURCES = src/data/batch.c src/data/batch.h
-DATA_LIBS = src/data/libdata.a $(BASE_LIBS)
 # src/data: text files to token sets and batches
 noinst_LIBRARIES += src/data/libdata.a
 src_data_libdata_a_SOURCES = \
@@ -24,7 +20,7 @@ src_data_libdata_a_SOURCES = \
 	src/data/tokens.c src/data/tokens_impl.h \
 	src/data/worker.c \
 	src/data/write.h src/data/writer.c
-DATA_LIBS = src/data/libdata.a $(TEXT_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) \
+DATA_LIBS = src/data/libdata.a $(CHAT_LIBS) $(TEXT_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) \
 	$(BASE_LIBS)
 
 if HAVE_CMOCKA

@@ -22,6 +22,12 @@ struct bn_chat *bn_chat_create(const char *source, const char *name,
                                struct bn_err *err);
 void bn_chat_destroy(struct bn_chat *c);
 
+/* Whether the template asks for today's date: its text then differs from
+ * day to day, and must not be cached as if it did not. */
+bool bn_chat_uses_clock(const struct bn_chat *c);
+/* Whether the template has {% generation %} blocks. */
+bool bn_chat_marks_generation(const struct bn_chat *c);
+
 /* A half-open range of bytes in the rendered text. */
 struct bn_span {
     size_t begin, end;
@@ -47,10 +53,21 @@ int bn_chat_render(const struct bn_chat *c, const struct bn_chat_args *args,
 /* Where each assistant message's content ends up, whether or not the
  * template marks generation blocks: found by rendering the messages up to
  * and without each assistant turn and comparing prefixes. An error if the
- * template is not prefix-stable for these messages. Malloc'ed '*spans'. */
+ * template is not prefix-stable for these messages. Malloc'ed '*spans'.
+ *
+ * A span begins where the text of the messages before it, rendered with a
+ * generation prompt, ends; it reaches to the end of the turn, the template's
+ * end-of-turn mark included and whitespace after that left out. Costs two
+ * renderings a turn. */
 int bn_chat_assistant_spans(const struct bn_chat *c,
                             const struct bn_chat_args *args,
                             struct bn_str *out, struct bn_span **spans,
                             size_t *nspans, struct bn_err *err);
+/* The same for the last assistant turn alone (0 or 1 spans), which also
+ * works where a template drops the reasoning of earlier turns. */
+int bn_chat_last_assistant_span(const struct bn_chat *c,
+                                const struct bn_chat_args *args,
+                                struct bn_str *out, struct bn_span **spans,
+                                size_t *nspans, struct bn_err *err);
 
 #endif

@@ -23,3 +23,49 @@ src_text_libtext_a_SOURCES = \
 	src/text/uclass.c src/text/uclass.h \
 	src/text/wordcache.c src/text/wordcache.h
 TEXT_LIBS = src/text/libtext.a $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(BASE_LIBS)
+
+
+# Chat templates
+noinst_LIBRARIES += src/text/libchat.a
+src_text_libchat_a_SOURCES = \
+	src/text/chat.c src/text/chat.h \
+	src/text/jinja.h src/text/jinja_case.inc \
+	src/text/jinja_eval.c \
+	src/text/jinja_exec.c \
+	src/text/jinja_expr.c \
+	src/text/jinja_filters.c \
+	src/text/jinja_format.c \
+	src/text/jinja_funcs.c \
+	src/text/jinja_json.c \
+	src/text/jinja_lex.c \
+	src/text/jinja_loop.c \
+	src/text/jinja_mem.c \
+	src/text/jinja_methods.c \
+	src/text/jinja_ops.c \
+	src/text/jinja_parse.c \
+	src/text/jinja_print.c \
+	src/text/jinja_seqfilters.c \
+	src/text/jinja_tests.c \
+	src/text/jinja_unicode.c \
+	src/text/jinja_value.c
+CHAT_LIBS = src/text/libchat.a $(UTF8PROC_LIBS) $(BASE_LIBS)
+EXTRA_DIST += \
+	t/data/chat/cases.json \
+	t/data/chat/chatml.jinja \
+	t/data/chat/expressions.json \
+	t/data/chat/expressions.txt \
+	t/data/chat/gemma.jinja \
+	t/data/chat/golden.json \
+	t/data/chat/llama31.jinja \
+	t/data/chat/mistral.jinja \
+	t/data/chat/qwen25.jinja \
+	t/data/chat/zephyr.jinja \
+	t/peers/chat_golden.py
+
+if HAVE_CMOCKA
+CHAT_TESTS = src/text/test/chat.t
+check_PROGRAMS += $(CHAT_TESTS)
+TESTS += $(CHAT_TESTS)
+src_text_test_chat_t_SOURCES = src/text/test/chat.c
+src_text_test_chat_t_LDADD = $(CHAT_LIBS) $(CMOCKA_LIBS)
+endif
