@@ -22,3 +22,7 @@ burnish_SOURCES = \
 	src/cmd/cmd_encode.c \
 	src/cmd/lines.c src/cmd/lines.h
 burnish_LDADD = $(TEXT_LIBS)
+
+bin_PROGRAMS += burnish-train
+burnish_train_SOURCES = src/cmd/burnish-train.c
+burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)

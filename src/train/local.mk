@@ -1,11 +1,26 @@
-# src/train: metrics
-noinst_LIBRARIES += src/train/libtrain.a
-src_train_libtrain_a_SOURCES = \
+# src/train: metrics, and the run itself
+noinst_LIBRARIES += src/train/libmetrics.a src/train/libtrain.a
+src_train_libmetrics_a_SOURCES = \
 	src/train/metrics.c src/train/metrics.h \
 	src/train/tb.c src/train/tb.h
-nodist_src_train_libtrain_a_SOURCES = src/train/event.pb-c.c
-src_train_libtrain_a_CPPFLAGS = $(AM_CPPFLAGS) $(PROTOBUF_C_CFLAGS)
-TRAIN_LIBS = src/train/libtrain.a $(PROTOBUF_C_LIBS) $(CONF_LIBS)
+nodist_src_train_libmetrics_a_SOURCES = src/train/event.pb-c.c
+src_train_libmetrics_a_CPPFLAGS = $(AM_CPPFLAGS) $(PROTOBUF_C_CFLAGS)
+METRICS_LIBS = src/train/libmetrics.a $(PROTOBUF_C_LIBS) $(CONF_LIBS)
+
+src_train_libtrain_a_SOURCES = \
+	src/train/eval.c \
+	src/train/flops.c \
+	src/train/load.c src/train/load.h \
+	src/train/phase.c src/train/phase.h \
+	src/train/record.c src/train/record.h \
+	src/train/run.c src/train/run.h \
+	src/train/save.c src/train/save.h \
+	src/train/score.c src/train/score.h \
+	src/train/session.c src/train/session.h \
+	src/train/step.c src/train/step.h \
+	src/train/trainer.c src/train/trainer.h
+TRAIN_LIBS = src/train/libtrain.a $(METRICS_LIBS) $(CKPT_LIBS) \
+	$(BOOT_LIBS) $(DATA_LIBS) $(CONF_LIBS)
 
 BUILT_SOURCES += src/train/event.pb-c.h
 CLEANFILES += src/train/event.pb-c.c src/train/event.pb-c.h
@@ -15,19 +30,19 @@ src/train/event.pb-c.c: $(top_srcdir)/src/train/event.proto
 	$(AM_V_GEN)$(MKDIR_P) src/train && $(PROTOC_C) \
 		--proto_path=$(top_srcdir)/src --c_out=src \
 		$(top_srcdir)/src/train/event.proto
-src/train/libtrain_a-tb.$(OBJEXT): src/train/event.pb-c.c
+src/train/libmetrics_a-tb.$(OBJEXT): src/train/event.pb-c.c
 
 if HAVE_CMOCKA
 TRAIN_TESTS = src/train/test/metrics.t
 check_PROGRAMS += $(TRAIN_TESTS)
 TESTS += $(TRAIN_TESTS)
 src_train_test_metrics_t_SOURCES = src/train/test/metrics.c
-src_train_test_metrics_t_LDADD = $(TRAIN_LIBS) $(CMOCKA_LIBS)
+src_train_test_metrics_t_LDADD = $(METRICS_LIBS) $(CMOCKA_LIBS)
 endif
 
 check_PROGRAMS += src/train/test/tb-write
 src_train_test_tb_write_SOURCES = src/train/test/tb-write.c
-src_train_test_tb_write_LDADD = $(TRAIN_LIBS)
+src_train_test_tb_write_LDADD = $(METRICS_LIBS)
 
 noinst_PROGRAMS += src/train/bench/bench-step
 src_train_bench_bench_step_SOURCES = src/train/bench/step.c

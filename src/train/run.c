@@ -230,7 +230,7 @@ static int open_metrics(struct loop *l, struct bn_err *err)
     const char *out = l->run->output_dir;
     char *path = bn_path_join(out, "metrics.jsonl");
     char *tb = l->run->log.report_to & BN_RUN_REPORT_TENSORBOARD
-                   ? bn_path_join(out, "tensorboard")
+                   ? bn_strdup(out)
                    : NULL;
     int rc = 0;
 
