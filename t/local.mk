@@ -16,9 +16,10 @@ SHARNESS_TESTS = \
 	t/t0001-layers.t \
 	t/t1001-run-file.t \
 	t/t1002-man.t \
+	t/t4001-golden.t \
 	t/t4010-tensorboard.t
 TESTS += $(SHARNESS_TESTS)
-EXTRA_DIST += t/tlib.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)
+EXTRA_DIST += t/tlib.sh t/golden/trajectory.py t/layers.awk t/tb-read.py $(SHARNESS_TESTS)
 # text
 TEXT_T = t/t3001-tokenizer-golden.t
 TESTS += $(TEXT_T)
