@@ -9,6 +9,7 @@
 # skipped (doc/HACKING.md).
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=jobs/lib.sh
 . "$top/jobs/lib.sh"
 
 dir=$top/build-check
@@ -33,11 +34,12 @@ failed=$(($(count FAIL) + $(count ERROR) + $(count XPASS)))
 skipped=$(count SKIP)
 if test $rc -ne 0; then
     test $failed -gt 0 || failed=1
-    for log in $(cd "$dir" && grep -lE '^:test-result: (FAIL|ERROR|XPASS)' \
-                     $(find . -name '*.trs') | sed 's/\.trs$/.log/'); do
-        echo "--- $log"
-        tail -n 60 "$dir/$log"
-    done
+    find "$dir" -name '*.trs' -exec \
+        grep -lE '^:test-result: (FAIL|ERROR|XPASS)' {} + |
+        while read -r trs; do
+            echo "--- ${trs%.trs}.log"
+            tail -n 60 "${trs%.trs}.log"
+        done
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $rc

@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# Functions for the scripts of this folder.
+# Functions for the scripts of this folder, which set 'top' first.
+# shellcheck disable=SC2034,SC2154
 
 # Debian packages: to build and train, and to run every test.
 bn_build_packages="build-essential autoconf automake pkg-config libyaml-dev
@@ -39,7 +40,7 @@ bn_install()
             bn_die "not root and no sudo: apt-get install$missing"
         as=sudo
     fi
-    $as apt-get update -qq &&
+    $as apt-get update -qq || bn_die "apt-get update failed"
     # shellcheck disable=SC2086 # a list of words
     $as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
         --no-install-recommends $missing >/dev/null ||
@@ -53,20 +54,21 @@ bn_build()
     dir=$1
     shift
     mkdir -p "$dir"
-    test -x "$top/configure" ||
-        "$top/autogen.sh" >"$dir/autogen.out" 2>&1 || {
+    if ! test -x "$top/configure" &&
+        ! "$top/autogen.sh" >"$dir/autogen.out" 2>&1; then
         tail -n 20 "$dir/autogen.out" >&2
         bn_die "autogen.sh failed"
-    }
+    fi
     (
         cd "$dir" || exit 1
-        test -f Makefile || "$top/configure" "$@" >configure.out 2>&1 || {
+        if ! test -f Makefile &&
+            ! "$top/configure" "$@" >configure.out 2>&1; then
             tail -n 20 configure.out >&2
             bn_die "configure failed, see $dir/config.log"
-        }
-        make -j"$(nproc)" >make.out 2>&1 || {
+        fi
+        if ! make -j"$(nproc)" >make.out 2>&1; then
             grep -E 'error|warning|\*\*\*' make.out | head -n 40 >&2
             bn_die "make failed, see $dir/make.out"
-        }
+        fi
     ) || exit 1
 }

@@ -11,6 +11,10 @@
 : "${BN_BUILDDIR:=$PWD}"
 : "${BN_SHARED:=$BN_SRCDIR/../shared}"
 export BN_SRCDIR BN_BUILDDIR BN_SHARED
+# Tests share the machine: threads that spin while they wait would cost more
+# than they gain.
+: "${OMP_WAIT_POLICY:=passive}"
+export OMP_WAIT_POLICY
 
 SHARNESS_TEST_DIRECTORY=$BN_BUILDDIR/t
 SHARNESS_TEST_SRCDIR=$BN_SRCDIR/t
