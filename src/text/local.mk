@@ -9,7 +9,7 @@ src_text_libtext_a_SOURCES = \
 	src/text/bytechar.c \
 	src/text/decoder.c src/text/decoder.h \
 	src/text/decoder_parse.c \
-	src/text/encoder.c \
+	src/text/encoder.c src/text/encoder_impl.h \
 	src/text/normalizer.c src/text/normalizer.h \
 	src/text/pattern.c src/text/pattern.h \
 	src/text/plan.c \
@@ -17,11 +17,13 @@ src_text_libtext_a_SOURCES = \
 	src/text/pretok.c src/text/pretok.h \
 	src/text/pretok_parse.c \
 	src/text/scan.c src/text/scan.h \
+	src/text/simd.c src/text/simd.h \
 	src/text/tokenizer.c src/text/tokenizer.h \
 	src/text/tokenizer_config.c \
 	src/text/tokenizer_impl.h \
 	src/text/uclass.c src/text/uclass.h \
-	src/text/wordcache.c src/text/wordcache.h
+	src/text/wordcache.c src/text/wordcache.h \
+	src/text/words.c
 TEXT_LIBS = src/text/libtext.a $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(BASE_LIBS)
 
 
@@ -69,3 +71,6 @@ TESTS += $(CHAT_TESTS)
 src_text_test_chat_t_SOURCES = src/text/test/chat.c
 src_text_test_chat_t_LDADD = $(CHAT_LIBS) $(CMOCKA_LIBS)
 endif
+noinst_PROGRAMS += src/text/bench/bench-encode
+src_text_bench_bench_encode_SOURCES = src/text/bench/encode.c
+src_text_bench_bench_encode_LDADD = $(TEXT_LIBS)

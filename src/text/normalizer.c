@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "text/bpe.h"
+#include "text/simd.h"
 #include "text/uclass.h"
 
 #include <stdlib.h>
@@ -268,22 +269,18 @@ int bn_normalize(const struct bn_normalizer *z, struct bn_matcher *m,
     return 0;
 }
 
-bool bn_nfc_plain(const char *str, size_t n)
+bool bn_nfc_plain(const char *s, size_t n)
 {
-    const unsigned char *s = (const unsigned char *)str;
+    const struct bn_uclass_table *t = bn_uclass_table();
 
-    /* Characters below U+0300, ideographs and Hangul syllables are in NFC
-     * and combine with nothing before them. */
-    for (size_t i = 0; i < n; i++) {
-        unsigned c = s[i];
+    for (size_t i = bn_bytes_plain(s, n); i < n;) {
+        uint32_t cp = 0;
+        int len = bn_utf8_get(s + i, n - i, &cp);
 
-        if (c < 0xcc || (c >= 0xe5 && c <= 0xe9) || c == 0xeb || c == 0xec)
-            continue;
-        if (c == 0xea && s[i + 1] >= 0xb0)
-            continue;
-        if (c == 0xed && s[i + 1] <= 0x9d)
-            continue;
-        return false;
+        if (len == 0 || !bn_nfc_inert(t, cp))
+            return false;
+        i += (size_t)len;
+        i += bn_bytes_plain(s + i, n - i);
     }
     return true;
 }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -33,16 +34,52 @@ static uint8_t classify(uint32_t cp)
     }
 }
 
+/* Characters that can be the second half of a composition: everything but
+ * the first in some canonical decomposition. 'bits' has one bit each. */
+static void mark_seconds(uint8_t *bits)
+{
+    for (utf8proc_int32_t c = 0; c < 0x110000; c++) {
+        const utf8proc_property_t *p = utf8proc_get_property(c);
+        utf8proc_int32_t to[32];
+        int last = 0;
+
+        if (p->decomp_seqindex == UINT16_MAX || p->decomp_type != 0)
+            continue;
+        utf8proc_ssize_t n = utf8proc_decompose_char(
+            c, to, 32, UTF8PROC_DECOMPOSE, &last);
+        for (utf8proc_ssize_t i = 1; i < n && i < 32; i++)
+            bits[to[i] / 8] |= (uint8_t)(1 << to[i] % 8);
+    }
+}
+
+/* See BN_U_NFC_INERT. Hangul syllables may take a final consonant, so their
+ * parts are what is not inert. */
+static bool inert(uint32_t cp, const uint8_t *seconds)
+{
+    const utf8proc_property_t *p =
+        utf8proc_get_property((utf8proc_int32_t)cp);
+    bool jamo = cp >= 0x1100 && cp < 0x1200;
+
+    return !jamo && p->combining_class == 0
+           && (p->decomp_seqindex == UINT16_MAX || p->decomp_type != 0)
+           && !(seconds[cp / 8] >> cp % 8 & 1);
+}
+
 static void build(void)
 {
     size_t n = 0, cap = 0;
+    uint8_t *seconds = BN_NEWN(uint8_t, 0x110000 / 8);
 
+    mark_seconds(seconds);
     for (uint32_t p = 0; p < 0x1100; p++) {
         uint8_t page[256];
         size_t i = 0;
 
-        for (uint32_t c = 0; c < 256; c++)
+        for (uint32_t c = 0; c < 256; c++) {
             page[c] = classify(p << 8 | c);
+            if (inert(p << 8 | c, seconds))
+                page[c] |= BN_U_NFC_INERT;
+        }
         while (i < n && memcmp(table.data[i], page, 256) != 0)
             i++;
         if (i == n) {
@@ -51,6 +88,9 @@ static void build(void)
         }
         table.page[p] = (uint16_t)i;
     }
+    for (uint32_t c = 0; c < 128; c++)
+        table.ascii[c] = (uint8_t)bn_uclass_get(&table, c);
+    free(seconds);
 }
 
 const struct bn_uclass_table *bn_uclass_table(void)

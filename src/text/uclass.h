@@ -1,9 +1,11 @@
 /* Unicode classes as pre-tokenizers see them: letter, number, white space,
- * anything else. One table for all code points, built at first use.
+ * anything else; and what normalization leaves alone. One table for all code
+ * points, built at first use.
  */
 #ifndef BN_TEXT_UCLASS_H
 #define BN_TEXT_UCLASS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +19,15 @@ enum bn_uclass {
 
 /* Pages of 256 code points; equal pages are shared. */
 struct bn_uclass_table {
+    uint8_t ascii[128];
     uint16_t page[0x1100];
-    uint8_t (*data)[256];
+    uint8_t (*data)[256]; /* a class, and BN_U_NFC_INERT or not */
+};
+
+enum {
+    BN_U_CLASS = 7,
+    /* In NFC by itself, and never changed by or changing its neighbours. */
+    BN_U_NFC_INERT = 8
 };
 
 /* The table, built on the first call. Thread safe. */
@@ -27,7 +36,12 @@ const struct bn_uclass_table *bn_uclass_table(void);
 static inline unsigned bn_uclass_get(const struct bn_uclass_table *t,
                                      uint32_t cp)
 {
-    return t->data[t->page[cp >> 8]][cp & 255];
+    return t->data[t->page[cp >> 8]][cp & 255] & BN_U_CLASS;
+}
+
+static inline bool bn_nfc_inert(const struct bn_uclass_table *t, uint32_t cp)
+{
+    return t->data[t->page[cp >> 8]][cp & 255] & BN_U_NFC_INERT;
 }
 
 /* The class of the character at 's' < 'end' (well-formed UTF-8) and its
@@ -40,8 +54,9 @@ static inline unsigned bn_uclass_at(const struct bn_uclass_table *t,
 
     if (s[0] < 0x80) {
         *len = 1;
-        cp = s[0];
-    } else if (s[0] < 0xe0) {
+        return t->ascii[s[0]];
+    }
+    if (s[0] < 0xe0) {
         *len = 2;
         cp = (s[0] & 31u) << 6 | (s[1] & 63u);
     } else if (s[0] < 0xf0) {

@@ -1,0 +1,207 @@
+/* What `make bench-text` times: the encoder alone, on texts in memory.
+ *
+ *   bench-encode TOKENIZER TEXTS speed THREADS PASSES
+ *       prints: bytes, ids, seconds of the first pass, least seconds of the
+ *       others
+ *   bench-encode TOKENIZER TEXTS ids OUT
+ *       writes the number of ids and the ids of every text as 32-bit words
+ *   bench-encode TOKENIZER TEXTS words
+ *       prints: kind, bytes, nanoseconds a byte of words without a break
+ *
+ * TEXTS is a file of texts, each ended by a NUL byte.
+ */
+#include "config.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/thread.h"
+#include "text/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct text {
+    const char *s;
+    size_t n;
+};
+
+struct bench {
+    struct bn_tokenizer *t;
+    struct text *text;
+    size_t n, cap, bytes;
+    int threads;
+    struct bn_encoder *encoder[64];
+    struct bn_ids ids[64];
+    size_t nids[64];
+};
+
+static int die(const struct bn_err *err)
+{
+    fprintf(stderr, "bench-encode: %s\n", err->text);
+    exit(err->code);
+}
+
+static void split_texts(struct bench *b, const struct bn_map *m)
+{
+    size_t at = 0;
+
+    while (at < m->len) {
+        const char *end = memchr(m->data + at, '\0', m->len - at);
+        size_t n = end != NULL ? (size_t)(end - m->data) - at : m->len - at;
+
+        bn_grow(&b->text, &b->cap, b->n + 1, sizeof(*b->text));
+        b->text[b->n++] = (struct text){m->data + at, n};
+        b->bytes += n;
+        at += n + 1;
+    }
+}
+
+/* Encode one thread's share of the texts. */
+static void share(void *arg, int k)
+{
+    struct bench *b = arg;
+    size_t from = b->n * (size_t)k / (size_t)b->threads;
+    size_t to = b->n * (size_t)(k + 1) / (size_t)b->threads;
+    struct bn_err err;
+
+    b->nids[k] = 0;
+    for (size_t i = from; i < to; i++) {
+        b->ids[k].n = 0;
+        if (bn_encode(b->encoder[k], b->text[i].s, b->text[i].n, false,
+                      &b->ids[k], &err) < 0)
+            die(&err);
+        b->nids[k] += b->ids[k].n;
+    }
+}
+
+static void speed(struct bench *b, int passes)
+{
+    double first = 0, least = 1e30;
+    size_t nids = 0;
+
+    for (int p = 0; p <= passes; p++) {
+        double t0 = bn_now();
+
+        bn_parallel(b->threads, share, b);
+        double s = bn_now() - t0;
+        if (p == 0)
+            first = s;
+        else if (s < least)
+            least = s;
+    }
+    for (int k = 0; k < b->threads; k++)
+        nids += b->nids[k];
+    printf("%zu %zu %.6f %.6f\n", b->bytes, nids, first, least);
+}
+
+static void write_ids(struct bench *b, const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    struct bn_err err;
+
+    for (size_t i = 0; f != NULL && i < b->n; i++) {
+        struct bn_ids *ids = &b->ids[0];
+
+        ids->n = 0;
+        if (bn_encode(b->encoder[0], b->text[i].s, b->text[i].n, false, ids,
+                      &err) < 0)
+            die(&err);
+        int32_t n = (int32_t)ids->n;
+        fwrite(&n, 4, 1, f);
+        if (n > 0)
+            fwrite(ids->v, 4, ids->n, f);
+    }
+    if (f == NULL || fclose(f) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+/* A word of 'n' bytes with no place to break. */
+static char *long_word(const char *kind, size_t n)
+{
+    char *s = bn_malloc(n + 4);
+    size_t at = 0;
+
+    for (uint64_t i = 0; at < n; i++) {
+        uint64_t r = bn_rng_u64(1, 0, i);
+
+        if (strcmp(kind, "repeated") == 0)
+            s[at++] = 'a';
+        else if (strcmp(kind, "period") == 0)
+            s[at++] = "abcabd"[i % 6];
+        else if (strcmp(kind, "random") == 0)
+            s[at++] = (char)('a' + r % 26);
+        else
+            at += (size_t)bn_utf8_put(s + at, 0xac00 + (uint32_t)(r % 11172));
+    }
+    s[n - n % 3] = '\0';
+    return s;
+}
+
+static void words(struct bench *b)
+{
+    static const char *const kinds[] = {"repeated", "period", "random",
+                                        "hangul"};
+    static const size_t sizes[] = {64 << 10, 256 << 10, 1 << 20};
+    struct bn_err err;
+
+    for (size_t k = 0; k < BN_COUNT(kinds); k++)
+        for (size_t i = 0; i < BN_COUNT(sizes); i++) {
+            char *s = long_word(kinds[k], sizes[i]);
+            size_t n = strlen(s);
+            double least = 1e30;
+
+            for (int p = 0; p < (i == 0 ? 20 : 5); p++) {
+                double t0 = bn_now();
+
+                b->ids[0].n = 0;
+                if (bn_encode(b->encoder[0], s, n, false, &b->ids[0], &err)
+                    < 0)
+                    die(&err);
+                double t = bn_now() - t0;
+                least = t < least ? t : least;
+            }
+            printf("%s %zu %.3f\n", kinds[k], n, least * 1e9 / (double)n);
+            free(s);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.threads = 1};
+    struct bn_map m = {0};
+    struct bn_err err;
+
+    if (argc < 4) {
+        fprintf(stderr, "usage: bench-encode TOKENIZER TEXTS "
+                        "speed THREADS PASSES | ids OUT | words\n");
+        return BN_ERR_USAGE;
+    }
+    b.t = bn_tokenizer_open(argv[1], &err);
+    if (b.t == NULL || bn_map_open(&m, argv[2], &err) < 0)
+        die(&err);
+    split_texts(&b, &m);
+    if (strcmp(argv[3], "speed") == 0 && argc > 5)
+        b.threads = atoi(argv[4]);
+    if (b.threads < 1 || b.threads > 64)
+        b.threads = 1;
+    for (int k = 0; k < b.threads; k++)
+        b.encoder[k] = bn_encoder_create(b.t);
+    if (strcmp(argv[3], "speed") == 0 && argc > 5)
+        speed(&b, atoi(argv[5]));
+    else if (strcmp(argv[3], "ids") == 0 && argc > 4)
+        write_ids(&b, argv[4]);
+    else
+        words(&b);
+    for (int k = 0; k < b.threads; k++) {
+        bn_encoder_destroy(b.encoder[k]);
+        bn_ids_release(&b.ids[k]);
+    }
+    free(b.text);
+    bn_map_close(&m);
+    bn_tokenizer_close(b.t);
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* What is inside an encoder; for encoder.c and words.c only. */
+#ifndef BN_TEXT_ENCODER_IMPL_H
+#define BN_TEXT_ENCODER_IMPL_H
+
+#include "text/tokenizer_impl.h"
+#include "text/wordcache.h"
+
+enum { BN_IDS_SLACK = 16 }; /* ids that may be written behind the last */
+
+struct bn_encoder {
+    const struct bn_tokenizer *t;
+    const struct bn_uclass_table *classes;
+    bool v3; /* bn_has_v3() */
+    struct bn_wordcache cache;
+    struct bn_matcher *matcher;
+    struct bn_bpe_work work;
+    struct bn_pieces pieces;
+    struct bn_str norm[2];
+    struct bn_str first;  /* a text's first word with its mark */
+    struct bn_str marked; /* a word with its spaces as marks */
+    /* The caller's list while a text is encoded; always has BN_IDS_SLACK of
+     * room. A copy, so that threads never write to one cache line. */
+    struct bn_ids out;
+};
+
+/* Append ids, keeping the slack. */
+void bn_emit(struct bn_ids *out, const void *ids, size_t n);
+
+/* Append the ids of one word of n > 0 bytes; 'room' >= n bytes may be read
+ * there. */
+void bn_put_word(struct bn_encoder *e, const char *w, size_t n, size_t room);
+
+/* Append the ids of all words of a known expression (t->scan). */
+void bn_scan_words(struct bn_encoder *e, const char *s, size_t n);
+
+/* Append the ids of all words that end before a mark, see plan.c; spaces:
+ * ' ' is a mark too. */
+void bn_mark_words(struct bn_encoder *e, const char *s, size_t n, bool spaces);
+
+/* Length of the mark at s < end; 0: none is there. */
+static inline size_t bn_mark_at(const char *s, const char *end, bool spaces)
+{
+    if (*s == ' ')
+        return spaces;
+    return end - s >= 3 && memcmp(s, BN_MARK, 3) == 0 ? 3 : 0;
+}
+/* The end of the word at s < end. */
+const char *bn_mark_word(const struct bn_tokenizer *t, const char *s,
+                         const char *end, bool spaces);
+
+#endif
