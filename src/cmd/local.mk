@@ -20,9 +20,11 @@ burnish_SOURCES = \
 	src/cmd/burnish.c src/cmd/cmd.h \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
+	src/cmd/cmd_tokenize.c \
 	src/cmd/lines.c src/cmd/lines.h
 burnish_LDADD = $(TEXT_LIBS)
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c
 burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)
+burnish_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DATA_LIBS)

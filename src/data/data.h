@@ -125,11 +125,12 @@ struct bn_tokens_stats {
  * threads. */
 struct bn_tokens;
 
-/* Find or make the token sets of 'o'. '*eval' is NULL if 'o' asks for none;
- * with eval_split the two share one cache entry, with eval_files each has
- * its own. Waits for another process that makes the same, saying for whom.
- * Local (several ranks that call it do the work once). On failure nothing is
- * left behind and both are NULL. Errors: class data with file and line of a
+/* Find or make the token sets of 'o'. '*eval' is NULL if 'o' asks for none,
+ * '*train' if it names evaluation files alone; with eval_split the two share
+ * one cache entry, with eval_files each has its own. Waits for another
+ * process that makes the same, saying for whom. Local (several ranks that
+ * call it do the work once). On failure nothing is left behind and both are
+ * NULL. Errors: class data with file and line of a
  * bad row, counts by reason; usage for options that clash; again when a
  * signal stopped it. Logs what it waits for. */
 int bn_tokens_make(struct bn_tokens **train, struct bn_tokens **eval,

@@ -37,3 +37,7 @@ src_data_test_row_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
 src_data_test_tokens_t_SOURCES = src/data/test/tokens.c src/data/test/util.h
 src_data_test_tokens_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
 endif
+
+noinst_PROGRAMS += src/data/bench/bench-data
+src_data_bench_bench_data_SOURCES = src/data/bench/data.c
+src_data_bench_bench_data_LDADD = $(DATA_LIBS)

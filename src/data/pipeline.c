@@ -54,7 +54,7 @@ static void show(const struct pipeline *p)
     double took = bn_now() - p->start + 1e-9;
     char text[96];
 
-    snprintf(text, sizeof(text), "MB, %.0f rows/s, %.1f MB/s",
+    snprintf(text, sizeof(text), "%.0f rows/s, %.1f MB/s",
              (double)s->rows / took,
              (double)bn_reader_bytes(p->reader) / 1e6 / took);
     bn_progress_update(bn_reader_at(p->reader) / 1000000, text);
@@ -176,9 +176,9 @@ static int run(struct pipeline *p, int threads, struct bn_err *err)
     for (size_t i = 0; i < p->files->n; i++)
         total += p->files->v[i].size;
     p->start = bn_now();
-    p->progress = !p->recipe->o->quiet;
+    p->progress = !p->recipe->o->quiet && total >= 1000000;
     if (p->progress)
-        bn_progress_begin("tokenize", total / 1000000, 30);
+        bn_progress_begin("tokenize MB", total / 1000000, 30);
     bn_parallel(threads, work, p);
     if (p->progress)
         bn_progress_end();

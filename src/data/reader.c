@@ -365,7 +365,8 @@ static int next_of_file(struct bn_reader *r, struct bn_chunk *c,
     c->head = NULL;
     c->file = (uint32_t)r->file;
     bn_grow(&c->buf, &c->cap, r->carry_len + 1, 1);
-    memcpy(c->buf, r->carry, r->carry_len);
+    if (r->carry_len > 0)
+        memcpy(c->buf, r->carry, r->carry_len);
     c->len = r->carry_len;
     r->carry_len = 0;
     for (;;) {

@@ -222,37 +222,61 @@ static int check_opts(const struct bn_recipe *r, struct bn_err *err)
     return 0;
 }
 
+#define COL(c) (1u << BN_COL_##c)
+
+/* The columns that a form reads, and how, for people. */
+static const struct {
+    unsigned cols;
+    const char *text;
+} about[] = {
+    [BN_FORM_TEXT] = {COL(TEXT), "the text as it is"},
+    [BN_FORM_PLAIN] = {COL(PROMPT) | COL(COMPLETION),
+                       "completion after prompt, no template"},
+    [BN_FORM_CHAT_PAIR] = {COL(PROMPT) | COL(COMPLETION) | COL(SYSTEM)
+                               | COL(TOOLS),
+                           "messages through the chat template"},
+    [BN_FORM_ALPACA] = {COL(INSTRUCTION) | COL(INPUT) | COL(OUTPUT),
+                        "Alpaca's text around instruction and input"},
+    [BN_FORM_ALPACA_CHAT] = {COL(INSTRUCTION) | COL(INPUT) | COL(OUTPUT)
+                                 | COL(SYSTEM) | COL(TOOLS),
+                             "instruction and input as a user's turn through "
+                             "the chat template"},
+    [BN_FORM_MESSAGES] = {COL(MESSAGES) | COL(SYSTEM) | COL(TOOLS),
+                          "messages through the chat template"},
+    [BN_FORM_SHAREGPT] = {COL(CONVERSATIONS) | COL(SYSTEM) | COL(TOOLS),
+                          "conversations through the chat template"},
+    [BN_FORM_PREF_PLAIN] = {COL(PROMPT) | COL(CHOSEN) | COL(REJECTED),
+                            "answers after prompt, no template"},
+    [BN_FORM_PREF_TRANSCRIPT] = {COL(CHOSEN) | COL(REJECTED),
+                                 "transcripts; the prompt is what they share "
+                                 "up to the last 'Assistant:'"},
+    [BN_FORM_PREF_ALPACA] = {COL(INSTRUCTION) | COL(INPUT) | COL(CHOSEN)
+                                 | COL(REJECTED),
+                             "Alpaca's text around instruction and input"},
+    [BN_FORM_PREF_ALPACA_CHAT] = {COL(INSTRUCTION) | COL(INPUT) | COL(CHOSEN)
+                                      | COL(REJECTED) | COL(SYSTEM)
+                                      | COL(TOOLS),
+                                  "instruction and input as a user's turn "
+                                  "through the chat template"},
+    [BN_FORM_PREF_CHAT] = {COL(PROMPT) | COL(CHOSEN) | COL(REJECTED)
+                               | COL(SYSTEM) | COL(TOOLS),
+                           "messages through the chat template"},
+};
+
 static void state(struct bn_recipe *r, const struct bn_row *row)
 {
-    static const char *const how[] = {
-        [BN_FORM_TEXT] = "the text as it is",
-        [BN_FORM_PLAIN] = "completion after prompt, no template",
-        [BN_FORM_CHAT_PAIR] = "messages through the chat template",
-        [BN_FORM_ALPACA] = "Alpaca's text around instruction and input",
-        [BN_FORM_ALPACA_CHAT] = "instruction and input as a user's turn "
-                                "through the chat template",
-        [BN_FORM_MESSAGES] = "messages through the chat template",
-        [BN_FORM_SHAREGPT] = "conversations through the chat template",
-        [BN_FORM_PREF_PLAIN] = "answers after prompt, no template",
-        [BN_FORM_PREF_TRANSCRIPT] = "transcripts; the prompt is what they "
-            "share up to the last 'Assistant:'",
-        [BN_FORM_PREF_ALPACA] = "Alpaca's text around instruction and input",
-        [BN_FORM_PREF_ALPACA_CHAT] = "instruction and input as a user's turn "
-                                     "through the chat template",
-        [BN_FORM_PREF_CHAT] = "messages through the chat template",
-    };
     struct bn_str b = {0};
     const char *sep = " (";
 
     bn_str_addf(&b, "%s%s", bn_shape_name(r->shape),
                 r->o->shape == BN_SHAPE_AUTO ? ", detected from columns" : "");
     for (int c = 0; c < BN_COL_COUNT; c++) {
-        if (!has(row, c))
+        if (!has(row, c) || !(about[r->form].cols & 1u << c))
             continue;
         bn_str_addf(&b, "%s%s", sep, r->name[c]);
         sep = ", ";
     }
-    bn_str_addf(&b, "%s: %s", *sep == ',' ? ")" : "", how[r->form]);
+    bn_str_addf(&b, "%s: %s", *sep == ',' ? ")" : "", about[r->form].text);
     free(r->statement);
     r->statement = bn_str_take(&b);
 }

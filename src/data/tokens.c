@@ -365,7 +365,10 @@ int bn_tokens_make(struct bn_tokens **train, struct bn_tokens **eval,
     struct bn_tokens *set[2] = {NULL, NULL}, *other[2] = {NULL, NULL};
 
     *train = *eval = NULL;
-    if (check_ranges(o, err) < 0 || make_one(set, o, t, err) < 0)
+    if (check_ranges(o, err) < 0)
+        return -1;
+    if ((o->nfiles > 0 || o->neval_files == 0)
+        && make_one(set, o, t, err) < 0)
         return -1;
     if (o->neval_files > 0) {
         struct bn_data_opts e = *o;

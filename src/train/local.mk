@@ -1,6 +1,10 @@
 # src/train: metrics, and the run itself
 noinst_LIBRARIES += src/train/libmetrics.a src/train/libtrain.a
 src_train_libmetrics_a_SOURCES = \
+# src/train: metrics
+noinst_LIBRARIES += src/train/libtrain.a
+src_train_libtrain_a_SOURCES = \
+	src/train/data_opts.c src/train/data_opts.h \
 	src/train/metrics.c src/train/metrics.h \
 	src/train/tb.c src/train/tb.h
 nodist_src_train_libmetrics_a_SOURCES = src/train/event.pb-c.c

@@ -5,6 +5,7 @@
 #define BN_TRAIN_SESSION_H
 
 #include "boot/boot.h"
+#include "train/data_opts.h"
 #include "train/trainer.h"
 
 struct bn_session {
@@ -30,10 +31,5 @@ enum bn_session_flags {
 int bn_session_open(struct bn_session *s, const struct bn_run *run,
                     unsigned flags, int max_tokens, struct bn_err *err);
 void bn_session_close(struct bn_session *s);
-
-/* The data options of a run; 'chat_template' is the text of the template
- * that the run names, or NULL. Strings are borrowed from 'run'. */
-void bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
-                          const char *chat_template);
 
 #endif
