@@ -52,11 +52,16 @@ endif
 KERNEL_LIBS += kernels/ref/libkref.a $(BASE_LIBS)
 
 if HAVE_CMOCKA
-KERNEL_TESTS = kernels/test/gemm.t kernels/test/attn.t
+KERNEL_TESTS = kernels/test/gemm.t kernels/test/attn.t \
+	kernels/test/layers.t kernels/test/vectors.t
 check_PROGRAMS += $(KERNEL_TESTS)
 TESTS += $(KERNEL_TESTS)
 kernels_test_gemm_t_SOURCES = kernels/test/gemm.c kernels/test/check.h
 kernels_test_gemm_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
 kernels_test_attn_t_SOURCES = kernels/test/attn.c kernels/test/check.h
 kernels_test_attn_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
+kernels_test_layers_t_SOURCES = kernels/test/layers.c kernels/test/check.h
+kernels_test_layers_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
+kernels_test_vectors_t_SOURCES = kernels/test/vectors.c kernels/test/check.h
+kernels_test_vectors_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
 endif

@@ -123,6 +123,36 @@ static inline void buf_same(const struct buf *got, const struct buf *want,
                  bn_cpu_isa_name(bn_cpu_isa()));
 }
 
+/* dx against central differences of the loss sum(y * dy), where 'forward'
+ * makes y from x in double; elements whose column (of ld) is not below cols
+ * are not looked at. */
+static inline void check_slopes(struct buf *x, const struct buf *dx, int ld,
+                                int cols, void (*forward)(void *), void *arg,
+                                const struct buf *y, const struct buf *dy,
+                                const char *what)
+{
+    const float h = 0x1p-6f;
+
+    for (size_t i = 0; i < x->n; i++) {
+        float *at = (float *)x->p + i, was = *at;
+        double d[2] = {0, 0}, got = ((float *)dx->p)[i];
+
+        if ((int)(i % (size_t)ld) >= cols)
+            continue;
+        for (int s = 0; s < 2; s++) {
+            *at = was + (s == 0 ? -h : h);
+            forward(arg);
+            for (size_t e = 0; e < y->n; e++)
+                d[s] += (double)((float *)y->p)[e] * ((float *)dy->p)[e];
+        }
+        *at = was;
+        double want = (d[1] - d[0]) / (2 * (double)h);
+        if (!(fabs(got - want) < 2e-3 * (1 + fabs(want))))
+            fail_msg("%s: element %zu is %g, differences give %g", what, i, got,
+                     want);
+    }
+}
+
 /* Run f for every instruction set of this machine and both types. */
 static inline void check_all(void (*f)(enum bn_dtype t))
 {
