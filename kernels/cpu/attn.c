@@ -25,13 +25,10 @@ BN_INLINE float row_weights(float *s, int lo, int hi, int n, float scale,
 {
     float t = *top, before = t, add = 0;
 
-#pragma omp simd reduction(max : t)
-    for (int j = 0; j < n; j++) {
-        float x = j >= lo && j < hi ? s[j] * scale : -INFINITY;
-
-        s[j] = x;
-        t = x > t ? x : t;
-    }
+#pragma omp simd
+    for (int j = 0; j < n; j++)
+        s[j] = j >= lo && j < hi ? s[j] * scale : -INFINITY;
+    t = row_max(s, n, t);
     if (t == -INFINITY) { /* nothing seen yet; NaN scores go on */
         for (int j = 0; j < n; j++)
             s[j] = s[j] == -INFINITY ? 0 : s[j];

@@ -1,22 +1,12 @@
 #include "config.h"
 #include "kernels/head.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/tile.h"
 
 BN_CPU_DECLARE(head_stats);
 BN_CPU_DECLARE(head_grad);
 
 /* Columns at a time; sums run in float over them, in double over blocks. */
 enum { BLOCK = 1024 };
-
-static float row_max(const float *x, int cols)
-{
-    float top = -INFINITY;
-
-#pragma omp simd reduction(max : top)
-    for (int v = 0; v < cols; v++)
-        top = x[v] > top ? x[v] : top;
-    return top;
-}
 
 static void row_sums(const float *x, int cols, float top, float *sum,
                      float *total)
@@ -49,7 +39,7 @@ void BN_CPU(head_stats)(const struct bn_head_rows *h, const float *logits,
         const float *x = logits + (size_t)r * h->ld;
         float all;
 
-        max[r] = row_max(x, h->cols);
+        max[r] = row_max(x, h->cols, -INFINITY);
         row_sums(x, h->cols, max[r], &sum[r], &all);
         if (total != NULL)
             total[r] = all;

@@ -26,8 +26,10 @@ typedef float tile_any
     __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
 typedef uint32_t tile_unit __attribute__((may_alias));
 
-#if defined(__AVX512BF16__)
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
+#if defined(__AVX512BF16__)
 enum { TILE_PAIRS = 1 };
 #else
 enum { TILE_PAIRS = 0 };
@@ -47,6 +49,43 @@ BN_INLINE int tile_steps(enum bn_dtype t, int k)
 BN_INLINE tile_vec tile_load(const void *p)
 {
     return *(const tile_any *)p;
+}
+
+/* a > b ? a : b of every lane: b where either is NaN. */
+BN_INLINE tile_vec tile_max(tile_vec a, tile_vec b)
+{
+#if defined(__AVX512F__)
+    return (tile_vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (tile_vec)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (tile_vec)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    for (int i = 0; i < TILE_LANES; i++)
+        a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+#endif
+}
+
+/* The greatest of n floats and of 'top'; NaN does not count. */
+BN_INLINE float row_max(const float *x, int n, float top)
+{
+    tile_vec m[4];
+    int i = 0;
+
+    for (int k = 0; k < 4; k++)
+        m[k] = (tile_vec){0} + top;
+    for (; i + 4 * TILE_LANES <= n; i += 4 * TILE_LANES)
+        for (int k = 0; k < 4; k++)
+            m[k] = tile_max(tile_load(x + i + k * TILE_LANES), m[k]);
+    for (; i + TILE_LANES <= n; i += TILE_LANES)
+        m[0] = tile_max(tile_load(x + i), m[0]);
+    for (; i < n; i++)
+        top = x[i] > top ? x[i] : top;
+    m[0] = tile_max(tile_max(m[0], m[1]), tile_max(m[2], m[3]));
+    for (int k = 0; k < TILE_LANES; k++)
+        top = m[0][k] > top ? m[0][k] : top;
+    return top;
 }
 
 BN_INLINE tile_vec tile_fma(bool pairs, tile_vec c, const tile_unit *a,
