@@ -1,0 +1,108 @@
+/* Declared layouts: how the tensors of another world's checkpoint map to
+ * those of a Hugging Face folder, and back. A layout is a YAML file:
+ *
+ *   reader: safetensors        # or torch, gguf, llama2c
+ *   prefix: "module."          # taken off source names that begin so
+ *   skip: ["*._extra_state"]   # source tensors to leave, shell patterns
+ *   rules:
+ *     - from: layers.{L}.attn.qkv_proj.weight
+ *       to: [model.layers.{L}.self_attn.q_proj.weight, ...]
+ *       form: concat
+ *
+ * {L} stands for every layer. Forms, by rows (a vector's elements are rows):
+ *   rename      the default: one target, the same rows
+ *   concat      the targets one after the other
+ *   grouped     for every KV head its share of each target in turn
+ *   neighbours  one target whose heads pair rows 2i and 2i + 1 for RoPE,
+ *               where Hugging Face pairs i and i + head_dim / 2
+ * 'padded: true': the source may have more rows (a padded vocabulary);
+ * those above the target's are dropped.
+ * How many rows a target has follows from the model's config. Nothing is
+ * guessed from shapes.
+ */
+#ifndef BN_CONVERT_LAYOUT_H
+#define BN_CONVERT_LAYOUT_H
+
+#include "base/str.h"
+#include "format/tensors.h"
+#include "model/params.h"
+
+enum bn_layout_form {
+    BN_FORM_RENAME,
+    BN_FORM_CONCAT,
+    BN_FORM_GROUPED,
+    BN_FORM_NEIGHBOURS,
+    BN_NFORM
+};
+enum bn_reader {
+    BN_READ_SAFETENSORS,
+    BN_READ_TORCH,
+    BN_READ_GGUF,
+    BN_READ_LLAMA2C,
+    BN_NREADER
+};
+enum { BN_MAX_PARTS = 8 };
+
+struct bn_layout_rule {
+    char *from;
+    char *to[BN_MAX_PARTS];
+    int n_to;
+    enum bn_layout_form form;
+    bool padded;
+    int line; /* in the file */
+};
+struct bn_layout {
+    char *path;
+    enum bn_reader reader;
+    char *prefix; /* NULL: none */
+    char **skip;
+    size_t n_skip;
+    struct bn_layout_rule *rule;
+    size_t n_rule;
+};
+
+/* Read a layout file; every fault names file and line. */
+int bn_layout_load(struct bn_layout *l, const char *path,
+                   struct bn_err *err);
+void bn_layout_release(struct bn_layout *l);
+
+/* Open a checkpoint with the layout's reader. */
+int bn_layout_open(const struct bn_layout *l, struct bn_tensors *ts,
+                   const char *path, struct bn_err *err);
+
+/* Give 'out' (empty) the Hugging Face tensors of 'src', which must outlive
+ * it. Every source tensor is used exactly once or matches 'skip'; rows are
+ * those of the config; anything else is an error, with up to 20 names in
+ * 'report' (NULL is allowed). Then hold the result against the config as
+ * ckpt/hf.h does. 'where' names the source. Formats are kept.
+ */
+int bn_layout_apply(const struct bn_layout *l,
+                    const struct bn_model_config *c,
+                    const struct bn_tensors *src, const char *where,
+                    struct bn_tensors *out, struct bn_str *report,
+                    struct bn_err *err);
+
+/* The way back: from Hugging Face tensors to the source layout (without its
+ * prefix, skipped tensors and padding). Rules whose targets are not there
+ * (biases of another family) give nothing. */
+int bn_layout_invert(const struct bn_layout *l,
+                     const struct bn_model_config *c,
+                     const struct bn_tensors *hf, struct bn_tensors *out,
+                     struct bn_err *err);
+
+/* Convert 'out' back and compare with 'src' bit for bit. */
+int bn_layout_verify(const struct bn_layout *l,
+                     const struct bn_model_config *c,
+                     const struct bn_tensors *src, const char *where,
+                     const struct bn_tensors *out, struct bn_err *err);
+
+/* A config.json of what a GGUF or llama2.c file says about itself, for
+ * bn_model_config_parse; NULL with 'err' filled if it does not say enough.
+ * The caller owns it. Not told by llama2.c: rms_norm_eps (1e-5) and
+ * rope_theta (10000), which are that program's constants. */
+json_t *bn_config_of_gguf(const struct bn_tensors *ts, const char *where,
+                          struct bn_err *err);
+json_t *bn_config_of_llama2c(const struct bn_tensors *ts, const char *where,
+                             struct bn_err *err);
+
+#endif
