@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "tensor/convert.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,27 @@ static float constant_of(enum bn_param_kind kind)
     }
 }
 
+/* Elements at .. at+n-1 of the stream. Elements 2k and 2k + 1 share one draw
+ * (Box-Muller), whose halves are uniforms of 32 bits: enough for 6.6 standard
+ * deviations, at a quarter of the time of one draw of 53 bits each. */
+static void normals(uint64_t seed, uint64_t stream, uint64_t at, size_t n,
+                    double std, float *out)
+{
+    for (size_t i = 0; i < n;) {
+        uint64_t bits = bn_rng_u64(seed, stream, (at + i) / 2);
+        double u = ((double)(bits >> 32) + 0.5) * 0x1p-32;
+        double angle = (double)(bits & UINT32_MAX) * 0x1p-32 * 2 * M_PI;
+        double r = std * sqrt(-2 * log(u));
+
+        if ((at + i) % 2 == 0) {
+            out[i++] = (float)(r * cos(angle));
+            if (i == n)
+                return;
+        }
+        out[i++] = (float)(r * sin(angle));
+    }
+}
+
 /* Rows 'y', 'y' + step, ... */
 static void fill(const struct job *j, const struct bn_param *p, int y,
                  int step)
@@ -44,11 +66,10 @@ static void fill(const struct job *j, const struct bn_param *p, int y,
         uint64_t at = (uint64_t)(p->row0 + y) * (uint64_t)p->full_cols
                       + (uint64_t)p->col0;
 
-        for (size_t x = 0; x < cols; x++)
-            row[x] = p->ndim == 2
-                         ? (float)(j->std
-                                   * bn_rng_normal(j->seed, stream, at + x))
-                         : constant_of(p->kind);
+        if (p->ndim == 2)
+            normals(j->seed, stream, at, cols, j->std, row);
+        else
+            row[0] = constant_of(p->kind);
         bn_convert(j->flat + (p->offset + (size_t)y * cols) * size, j->dtype,
                    row, BN_F32, cols);
     }

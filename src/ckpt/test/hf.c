@@ -411,7 +411,7 @@ static void random_weights_do_not_depend_on_the_split(void **state)
     assert_true(fabs(sqrt(sq / (double)n) / 0.02 - 1)
                 < 4 / sqrt(2 * (double)n));
     for (int r = 0; r < 2; r++) {
-        struct bn_part part = {2, r, 1, 2, false, true};
+        struct bn_part part = {8, r + 1, 1, 2, false, true};
         struct bn_params ps;
 
         assert_int_equal(bn_params_init(&ps, &m.c, &part, NULL), 0);
