@@ -1,15 +1,22 @@
 # sweep: grid, check, template, submit, status, report, clean, mps
 noinst_LIBRARIES += sweep/libsweep.a
 sweep_libsweep_a_SOURCES = \
+	sweep/build.c \
+	sweep/check.c sweep/check.h \
 	sweep/child.c sweep/child.h \
 	sweep/clean.c sweep/clean.h \
-	sweep/cmd.h sweep/cmd_clean.c sweep/cmd_mps.c \
+	sweep/cmd.h sweep/cmd_clean.c sweep/cmd_mps.c sweep/cmd_sweep.c \
 	sweep/directives.c \
 	sweep/holders.c sweep/proc.c sweep/proc.h \
+	sweep/launch.c sweep/local.c \
 	sweep/mps.c sweep/mps.h \
+	sweep/points.c sweep/spec.c sweep/sweep.h \
+	sweep/script.c sweep/script.h \
 	sweep/slurm.c sweep/slurm.h \
+	sweep/state.c sweep/state.h \
+	sweep/submit.c sweep/submit.h \
 	sweep/template.c sweep/template.h
-SWEEP_LIBS = sweep/libsweep.a $(CONF_LIBS)
+SWEEP_LIBS = sweep/libsweep.a $(HF_LIBS) $(CONF_LIBS)
 
 check_PROGRAMS += sweep/sweep-check
 sweep_sweep_check_SOURCES = sweep/sweep-check.c

@@ -13,5 +13,7 @@ int main(int argc, char **argv)
         return bn_cmd_clean(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "mps") == 0)
         return bn_cmd_mps(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "sweep") == 0)
+        return bn_cmd_sweep(argc - 1, argv + 1);
     return 64;
 }

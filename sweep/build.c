@@ -1,0 +1,165 @@
+/* From named points to whole runs, on all CPUs. */
+#include "config.h"
+
+#include "sweep/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/thread.h"
+
+struct build {
+    struct bn_sweep *s;
+    int threads;
+    struct bn_problems *problems; /* [n], one list a point */
+};
+
+/* A hash of the values of some keys. */
+static struct bn_hash hash_of(const struct bn_run *run,
+                              const char *const *key, size_t n)
+{
+    struct bn_hasher *h = bn_hasher_begin();
+    for (size_t i = 0; i < n; i++) {
+        char *v = bn_run_value(run, key[i]);
+        bn_hasher_adds(h, v ? v : "");
+        free(v);
+    }
+    return bn_hasher_end(h);
+}
+
+/* Points may be compared if what they are measured on is the same. */
+static const char *const group_keys[] = {
+    "task", "train_file", "eval_file", "eval_split", "data_format",
+    "chat_template", "max_length", "max_prompt_length", "truncation_mode",
+    "tokenizer_name_or_path", "completion_only_loss", "assistant_only_loss",
+    "last_turn_only", "add_bos", "add_eos", "data_seed", "nll_span",
+};
+static const char *const input_keys[] = {
+    "model_name_or_path", "tokenizer_name_or_path", "config_name", "init",
+    "train_file", "eval_file", "data_format", "chat_template",
+};
+
+static int64_t checkpoints_of(const struct bn_run *run)
+{
+    if (run->save.save_strategy == BN_RUN_STRATEGY_NO)
+        return 0;
+    if (run->save.save_total_limit > 0)
+        return run->save.save_total_limit;
+    if (run->save.save_strategy != BN_RUN_STRATEGY_STEPS
+        || run->optim.max_steps <= 0 || run->save.save_steps <= 0)
+        return -1;
+    return (run->optim.max_steps + run->save.save_steps - 1)
+           / run->save.save_steps;
+}
+
+static void build_point(struct build *b, size_t i)
+{
+    struct bn_sweep *s = b->s;
+    struct bn_point *pt = &s->points[i];
+    char *dir = bn_point_dir(s, pt);
+    struct bn_yaml out = { .kind = BN_YAML_SCALAR, .at = pt->at, .text = dir,
+                           .quoted = true };
+    struct bn_yaml name = { .kind = BN_YAML_SCALAR, .at = pt->at,
+                            .text = pt->name, .quoted = true };
+
+    pt->settings[pt->n].key = "output_dir";
+    pt->settings[pt->n].value = &out;
+    pt->settings[pt->n + 1].key = "run_name";
+    pt->settings[pt->n + 1].value = &name;
+    struct bn_run_parts parts = { .base = bn_sweep_base(s),
+                                  .settings = pt->settings,
+                                  .nsettings = pt->n + 2 };
+    struct bn_run *run = bn_run_make(&parts, &b->problems[i]);
+    if (run) {
+        pt->run_yaml = bn_run_yaml(run);
+        pt->hash = bn_hash_bytes(pt->run_yaml, strlen(pt->run_yaml));
+        pt->group = hash_of(run, group_keys, BN_COUNT(group_keys));
+        pt->inputs = hash_of(run, input_keys, BN_COUNT(input_keys));
+        pt->checkpoints = checkpoints_of(run);
+        pt->max_steps = run->optim.max_steps;
+        bn_run_free(run);
+    }
+    free(dir);
+}
+
+static void build_share(void *arg, int index)
+{
+    struct build *b = arg;
+    for (size_t i = (size_t)index; i < b->s->n; i += (size_t)b->threads)
+        build_point(b, i);
+}
+
+/* --- One list of problems out of many ------------------------------------ */
+
+struct item {
+    const struct bn_problem *what;
+    size_t point;
+};
+
+static int by_problem(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    const struct bn_place *p = &x->what->at, *q = &y->what->at;
+    int c = strcmp(p->file ? p->file : "", q->file ? q->file : "");
+    if (c == 0)
+        c = (p->line > q->line) - (p->line < q->line);
+    if (c == 0)
+        c = (p->column > q->column) - (p->column < q->column);
+    if (c == 0)
+        c = strcmp(x->what->text, y->what->text);
+    return c ? c : (x->point > y->point) - (x->point < y->point);
+}
+
+static bool same_problem(const struct item *a, const struct item *b)
+{
+    struct item x = *a, y = *b;
+    x.point = y.point = 0;
+    return by_problem(&x, &y) == 0;
+}
+
+/* Say each problem once, with the points that have it unless all do. */
+static void merge(struct build *b, struct bn_problems *p)
+{
+    struct item *v = NULL;
+    size_t n = 0, cap = 0;
+
+    for (size_t i = 0; i < b->s->n; i++) {
+        for (size_t j = 0; j < b->problems[i].n; j++) {
+            bn_grow(&v, &cap, n + 1, sizeof(*v));
+            v[n].what = &b->problems[i].v[j];
+            v[n++].point = i;
+        }
+    }
+    if (n > 0)
+        qsort(v, n, sizeof(*v), by_problem);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_problem(&v[i], &v[end]);)
+            end++;
+        const char *name = b->s->points[v[i].point].name;
+        if (end - i == b->s->n && b->s->n > 1)
+            bn_problem_add(p, v[i].what->at, "%s", v[i].what->text);
+        else if (end - i == 1)
+            bn_problem_add(p, v[i].what->at, "%s (point %s)",
+                           v[i].what->text, name);
+        else
+            bn_problem_add(p, v[i].what->at, "%s (point %s and %zu more)",
+                           v[i].what->text, name, end - i - 1);
+    }
+    free(v);
+}
+
+void bn_sweep_build(struct bn_sweep *s, struct bn_problems *p)
+{
+    struct build b = { .s = s, .threads = bn_cpu_count() };
+
+    if ((size_t)b.threads > s->n)
+        b.threads = s->n > 0 ? (int)s->n : 1;
+    b.problems = BN_NEWN(struct bn_problems, s->n + 1);
+    bn_parallel(b.threads, build_share, &b);
+    merge(&b, p);
+    for (size_t i = 0; i < s->n; i++)
+        bn_problems_release(&b.problems[i]);
+    free(b.problems);
+}
