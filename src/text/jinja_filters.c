@@ -292,6 +292,7 @@ static int f_indent(struct jx *x, struct jv v, const struct jargs *a,
     struct jv p[3];
     struct jb b;
     bool first = false, blank = false, started = false;
+    uint8_t flag = v.flag;
     int64_t width = 4;
 
     if (jx_bind(x, "indent", a, "width,first,blank", 0, p) < 0)
@@ -331,7 +332,10 @@ static int f_indent(struct jx *x, struct jv v, const struct jargs *a,
         if (jx_work(x, 1) < 0)
             return -1;
     }
-    return jb_end(&b, out);
+    if (jb_end(&b, out) < 0)
+        return -1;
+    out->flag = flag;
+    return 0;
 }
 
 static int f_default(struct jx *x, struct jv v, const struct jargs *a,
@@ -409,8 +413,10 @@ static int f_truncate(struct jx *x, struct jv v, const struct jargs *a,
     int64_t length = 255, leeway = 5;
     bool kill = false;
 
+    size_t size;
+
     if (jx_bind(x, "truncate", a, "length,killwords,end,leeway", 0, p) < 0
-        || jx_str(x, v, &v) < 0
+        || jx_len(x, v, &size) < 0
         || (p[0].kind != JV_ABSENT
             && jx_want_int(x, p[0], "truncate", &length) < 0)
         || (given(p[3]) && jx_want_int(x, p[3], "truncate", &leeway) < 0))
@@ -419,13 +425,15 @@ static int f_truncate(struct jx *x, struct jv v, const struct jargs *a,
         jx_truth(x, p[1], &kill);
     if (p[2].kind != JV_ABSENT && jx_str(x, p[2], &end) < 0)
         return -1;
-    int64_t n = (int64_t)ju_len(v), tail = (int64_t)ju_len(end);
+    int64_t n = (int64_t)size, tail = (int64_t)ju_len(end);
     if (length < tail || leeway < 0)
         return jx_fail(x, "truncate: the length must be at least %lld and "
                           "the leeway not negative", (long long)tail);
     *out = v;
     if (n - leeway <= length)
-        return 0;
+        return 0; /* of whatever type */
+    if (v.kind != JV_STR)
+        return jx_fail(x, "truncate needs a string, not '%s'", jv_type(v));
     v.n = ju_offset(v, (size_t)(length - tail));
     for (size_t i = v.n; !kill && i-- > 0;) {
         if (v.u.s[i] == ' ') {

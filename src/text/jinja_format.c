@@ -242,6 +242,7 @@ int jx_percent(struct jx *x, struct jv fmt, struct jv arg, struct jv *out)
     }
     if (!p.mapping && (arg.kind == JV_TUPLE ? p.next < arg.n
                        : arg.kind != JV_DICT && arg.kind != JV_LIST
+                         && arg.kind != JV_RANGE && arg.kind != JV_UNDEF
                          && p.next == 0))
         return jx_fail(x, "not all arguments were used by the format");
     return jb_end(&p.b, out);

@@ -335,10 +335,10 @@ static int partition(struct jx *x, struct jv v, const struct jargs *a,
     size_t at = find_in(v, 0, v.n, sep, right);
     if (at == v.n) {
         t[right ? 2 : 0] = v;
-        t[1] = t[right ? 0 : 2] = jv_str("", 0);
+        t[1] = t[right ? 0 : 2] = sub(v, 0, 0);
     } else {
         t[0] = sub(v, 0, at);
-        t[1] = sep;
+        t[1] = sub(v, at, at + sep.n);
         t[2] = sub(v, at + sep.n, v.n);
     }
     *out = jv_seq(JV_TUPLE, t, 3);
@@ -537,8 +537,11 @@ static int m_join(struct jx *x, struct jv v, const struct jargs *a,
 {
     struct jv p;
 
-    return jx_bind(x, "join", a, "iterable", 1, &p) < 0
-               ? -1 : jx_join(x, v, p, false, out);
+    if (jx_bind(x, "join", a, "iterable", 1, &p) < 0)
+        return -1;
+    if ((v.flag & JF_MARKUP) != 0)
+        return jx_fail(x, "joining with an escaped text is not supported");
+    return jx_join(x, v, p, false, out);
 }
 
 int jx_center(struct jx *x, struct jv s, int64_t width, struct jv fill,

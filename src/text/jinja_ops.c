@@ -133,7 +133,10 @@ static int repeat(struct jx *x, struct jv v, int64_t times, struct jv *out)
         jb_begin(&b, x, 32);
         for (size_t i = 0; i < n && !b.failed; i++)
             jb_add(&b, v.u.s, v.n);
-        return jb_end(&b, out);
+        if (jb_end(&b, out) < 0)
+            return -1;
+        out->flag = v.flag;
+        return 0;
     }
     struct jv *a = jx_array(x, n * v.n + 1, sizeof(*a));
     if (a == NULL)

@@ -64,15 +64,22 @@ static int fold(struct jx *x, struct jv v, bool case_sensitive,
                                               : jx_case(x, v, JU_LOWER, out);
 }
 
-/* What an element is sorted or compared by: "a,b" gives a list. */
+/* What an element is sorted or compared by; a list for "a,b" if 'multi'. */
 static int sort_key(struct jx *x, struct jv item, struct jv attr,
                     bool case_sensitive, bool multi, struct jv *out)
 {
     size_t parts = 1, k = 0;
 
-    if (!multi || attr.kind != JV_STR)
+    if (!multi)
         return get_attribute(x, item, attr, jv_none(), out) < 0
                    ? -1 : fold(x, *out, case_sensitive, out);
+    if (attr.kind != JV_STR) {
+        struct jv *one = jarena_get(&x->mem, sizeof(*one));
+
+        *out = jv_seq(JV_LIST, one, 1);
+        return get_attribute(x, item, attr, jv_none(), one) < 0
+                   ? -1 : fold(x, *one, case_sensitive, one);
+    }
     for (size_t i = 0; i < attr.n; i++)
         parts += attr.u.s[i] == ',';
     struct jv *v = jarena_get(&x->mem, parts * sizeof(*v));
