@@ -21,6 +21,6 @@ SHARNESS_TESTS = \
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/golden/trajectory.py t/layers.awk t/tb-read.py $(SHARNESS_TESTS)
 # text
-TEXT_T = t/t3001-tokenizer-golden.t
+TEXT_T = t/t3001-tokenizer-golden.t t/t3101-render.t
 TESTS += $(TEXT_T)
 EXTRA_DIST += $(TEXT_T)

@@ -14,6 +14,7 @@ const struct bn_cmd bn_cmds[] = {
     {"encode", bn_cmd_encode, "turn lines of text into token ids"},
     {"decode", bn_cmd_decode, "turn lines of token ids into text"},
     {"tokenize", bn_cmd_tokenize, "make a run's token cache and show it"},
+    {"render", bn_cmd_render, "turn lines of messages into text"},
     {NULL, NULL, NULL},
 };
 

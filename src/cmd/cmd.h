@@ -18,6 +18,7 @@ extern const struct bn_cmd bn_cmds[];
 int bn_cmd_decode(int argc, char **argv);
 int bn_cmd_encode(int argc, char **argv);
 int bn_cmd_tokenize(int argc, char **argv);
+int bn_cmd_render(int argc, char **argv);
 
 /* Print "burnish NAME: text" once and give the exit status of 'err'. */
 int bn_cmd_fail(const char *name, const struct bn_err *err);

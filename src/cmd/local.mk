@@ -21,8 +21,9 @@ burnish_SOURCES = \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
 	src/cmd/cmd_tokenize.c \
+	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h
-burnish_LDADD = $(TEXT_LIBS)
+burnish_LDADD = $(CHAT_LIBS) $(TEXT_LIBS)
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c

@@ -89,7 +89,11 @@ enum jkind {
     JV_METHOD,
     JV_FUNC
 };
-enum { JF_JSON = 1, JF_MARKUP = 2 };         /* flags of containers, strings */
+enum {
+    JF_JSON = 1,   /* a list or dict that is the caller's JSON */
+    JF_MARKUP = 2, /* a string that was escaped */
+    JF_PLAIN = 4   /* an attribute's name that no method has */
+};
 enum { JVIEW_KEYS, JVIEW_VALUES, JVIEW_ITEMS };
 enum { JU_NAME, JU_ATTR, JU_ITEM, JU_UNSAFE, JU_TEXT }; /* aux of JV_UNDEF */
 
@@ -434,6 +438,8 @@ int jx_center(struct jx *x, struct jv s, int64_t width, struct jv fill,
               int side, struct jv *out);
 const struct jtest *jtest_find(const char *s, size_t n);
 
+/* Whether any type has a method of that name, or Python hides it. */
+bool jmethod_exists(struct jv name);
 /* The method 'name' of a value of v's type as JV_METHOD; found says if the
  * type has it. unsafe: it would change the value. */
 int jx_method(struct jx *x, struct jv v, struct jv name, struct jv *out,

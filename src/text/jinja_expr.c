@@ -277,6 +277,8 @@ static struct jnode *attribute(struct jparser *p, struct jnode *on)
         n = jp_node(p, JN_ATTR, at);
         n->name = jintern(p->c, t->s, t->n);
         n->value = jv_str(n->name->s, n->name->n);
+        if (!jmethod_exists(n->value))
+            n->value.flag = JF_PLAIN; /* most are keys: no need to ask */
         n->a = on;
     } else if (t->type == JT_INT) {
         n = jp_node(p, JN_ITEM, at);

@@ -776,10 +776,28 @@ static const struct {
     {"hex", N}, {"fromhex", N},
 };
 
+static bool is_hidden(struct jv name)
+{
+    return name.n > 4 && memcmp(name.u.s, "__", 2) == 0;
+}
+
+bool jmethod_exists(struct jv name)
+{
+    for (size_t i = 0; i < BN_COUNT(methods); i++)
+        if (jv_same_str(name, methods[i].name))
+            return true;
+    for (size_t i = 0; i < BN_COUNT(missing); i++)
+        if (jv_same_str(name, missing[i].name))
+            return true;
+    return is_hidden(name);
+}
+
 int jx_method(struct jx *x, struct jv v, struct jv name, struct jv *out,
               bool *found)
 {
-    *found = true;
+    *found = (name.flag & JF_PLAIN) == 0;
+    if (!*found)
+        return 0;
     for (size_t i = 0; i < BN_COUNT(methods); i++) {
         if ((methods[i].of >> v.kind & 1) == 0
             || !jv_same_str(name, methods[i].name))
@@ -801,7 +819,7 @@ int jx_method(struct jx *x, struct jv v, struct jv name, struct jv *out,
             return jx_fail(x, "'%s' of %s is not supported", missing[i].name,
                            jv_type(v));
     }
-    if (name.n > 4 && memcmp(name.u.s, "__", 2) == 0) {
+    if (is_hidden(name)) {
         *out = (struct jv){.kind = JV_UNDEF, .aux = JU_UNSAFE,
                            .owner = v.kind, .n = name.n, .u.s = name.u.s};
         return 0;

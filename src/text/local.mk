@@ -62,7 +62,8 @@ EXTRA_DIST += \
 	t/data/chat/mistral.jinja \
 	t/data/chat/qwen25.jinja \
 	t/data/chat/zephyr.jinja \
-	t/peers/chat_golden.py
+	t/peers/chat_golden.py \
+	src/text/fuzz/chat.c
 
 if HAVE_CMOCKA
 CHAT_TESTS = src/text/test/chat.t
