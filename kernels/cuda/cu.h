@@ -1,0 +1,183 @@
+/* What every kernel uses: CUDA's language (or its emulation), storage types
+ * against float, 16-byte accesses, sums over warps and blocks, launches.
+ */
+#ifndef BN_KERNELS_CUDA_CU_H
+#define BN_KERNELS_CUDA_CU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef BN_EMU
+#include "kernels/emu/lang.h"
+#else
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#endif
+
+#include "base/dtype.h"
+
+/* BN_SHARED(T, name, n): an array of n T shared by the block, undefined at
+ * first. BN_SHARED_DYN(T, name): the dynamic one, aligned to 16.
+ * BN_LAUNCH(kernel, grid, block, shared, stream, arguments...): arguments are
+ * plain variables (the emulation evaluates them once a thread); a kernel with
+ * template arguments goes in parentheses.
+ * BN_ALLOW_SHARED(kernel, bytes): before a launch with more than 48 KiB. */
+#ifdef BN_EMU
+#define BN_SHARED(T, name, n) \
+    T *const name = (T *)bn_emu_shared(__FILE__, __LINE__, sizeof(T) * (n))
+#define BN_SHARED_DYN(T, name) T *const name = (T *)bn_emu_shared_dynamic()
+#define BN_LAUNCH(kernel, grid, block, shared, stream, ...) \
+    (bn_emu_check_args(#kernel, __VA_ARGS__), \
+     bn_emu_start(#kernel, grid, block, shared, (cudaStream_t)(stream), \
+                  [&] { kernel(__VA_ARGS__); }))
+#define BN_ALLOW_SHARED(kernel, bytes) \
+    (cudaError_t) bn_emu_allow_shared(#kernel, bytes)
+#define BN_UNROLL
+#else
+#define BN_SHARED(T, name, n) __shared__ __align__(16) T name[n]
+#define BN_SHARED_DYN(T, name) \
+    extern __shared__ __align__(16) unsigned char bn_shared_bytes[]; \
+    T *const name = reinterpret_cast<T *>(bn_shared_bytes)
+#define BN_LAUNCH(kernel, grid, block, shared, stream, ...) \
+    kernel<<<grid, block, shared, (cudaStream_t)(stream)>>>(__VA_ARGS__)
+#define BN_ALLOW_SHARED(kernel, bytes) \
+    cudaFuncSetAttribute(kernel, \
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, \
+                         (int)(bytes))
+#define BN_UNROLL _Pragma("unroll")
+#endif
+
+typedef __nv_bfloat16 bf16;
+typedef __half f16;
+
+/* --- storage ---------------------------------------------------------------- */
+
+static __device__ __forceinline__ float to_float(float x)
+{
+    return x;
+}
+static __device__ __forceinline__ float to_float(bf16 x)
+{
+    return __bfloat162float(x);
+}
+static __device__ __forceinline__ float to_float(f16 x)
+{
+    return __half2float(x);
+}
+static __device__ __forceinline__ void from_float(float &d, float x)
+{
+    d = x;
+}
+static __device__ __forceinline__ void from_float(bf16 &d, float x)
+{
+    d = __float2bfloat16_rn(x);
+}
+static __device__ __forceinline__ void from_float(f16 &d, float x)
+{
+    d = __float2half_rn(x);
+}
+/* x as it would be read back after it was stored as T. */
+template <class T> static __device__ __forceinline__ float rounded(float x)
+{
+    T t;
+
+    from_float(t, x);
+    return to_float(t);
+}
+
+/* V elements that are read or written by one access, of 16 bytes at most. */
+template <class T, int V> struct __align__(sizeof(T) * V) pack {
+    T e[V];
+};
+template <class T, int V>
+static __device__ __forceinline__ void load(float (&f)[V], const T *p)
+{
+    const pack<T, V> a = *reinterpret_cast<const pack<T, V> *>(p);
+
+    BN_UNROLL
+    for (int j = 0; j < V; j++)
+        f[j] = to_float(a.e[j]);
+}
+template <class T, int V>
+static __device__ __forceinline__ void store(T *p, const float (&f)[V])
+{
+    pack<T, V> a;
+
+    BN_UNROLL
+    for (int j = 0; j < V; j++)
+        from_float(a.e[j], f[j]);
+    *reinterpret_cast<pack<T, V> *>(p) = a;
+}
+
+/* --- sums --------------------------------------------------------------------- */
+
+enum { WARP = 32 };
+#define BN_ALL 0xffffffffu
+
+/* Over a warp; every lane gets it, always added in the same order. */
+template <class T> static __device__ __forceinline__ T warp_sum(T v)
+{
+    BN_UNROLL
+    for (int o = WARP / 2; o > 0; o /= 2)
+        v += __shfl_xor_sync(BN_ALL, v, o);
+    return v;
+}
+static __device__ __forceinline__ float warp_max(float v)
+{
+    BN_UNROLL
+    for (int o = WARP / 2; o > 0; o /= 2)
+        v = fmaxf(v, __shfl_xor_sync(BN_ALL, v, o));
+    return v;
+}
+/* Over a block of one dimension; contains barriers. */
+template <class T> static __device__ __forceinline__ T block_sum(T v)
+{
+    BN_SHARED(T, part, WARP);
+    int warps = (int)blockDim.x / WARP;
+
+    v = warp_sum(v);
+    __syncthreads(); /* part may still be read by those behind */
+    if (threadIdx.x % WARP == 0)
+        part[threadIdx.x / WARP] = v;
+#ifndef BN_MUTANT_BARRIER
+    __syncthreads();
+#endif
+    v = part[0];
+    for (int i = 1; i < warps; i++)
+        v += part[i];
+    return v;
+}
+
+/* --- launchers ----------------------------------------------------------------- */
+
+#ifdef BN_EMU
+enum { BN_SHARED_MAX = 163 << 10 };
+#else
+/* What a block may have on the smallest of sm_80, sm_90 and sm_100. */
+enum { BN_SHARED_MAX = 163 << 10 };
+#endif
+
+static inline bool aligned16(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+/* Threads of a block for rows of 'items' pieces of work. */
+static inline unsigned threads_for(int items, int most)
+{
+    int n = (items + WARP - 1) / WARP * WARP;
+
+    return (unsigned)(n < most ? n : most);
+}
+static inline unsigned blocks_for(size_t items, size_t each, size_t most)
+{
+    size_t n = (items + each - 1) / each;
+
+    return (unsigned)(n < most ? n : most);
+}
+static inline int status(void)
+{
+    return (int)cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* Device memory: allocations that host code cannot touch. */
+#include "config.h"
+#include "kernels/emu/emu.h"
+#include "kernels/emu/state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAVE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAVE_ASAN 1
+#endif
+#endif
+#ifdef HAVE_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+/* [guard page][slack = edge bytes][the allocation][tail < 16][guard page] */
+struct block {
+    char *map, *p;
+    size_t mapped, size;
+    struct block *next;
+};
+
+enum { ALIGN = 16, EDGE_BYTE = 0x5a, POISON = 0xff };
+
+static struct block *blocks;
+static size_t allocated;
+static int open_depth;
+static char text[600];
+
+void bn_emu_note(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (text[0] != '\0')
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+}
+
+const char *bn_emu_error(void)
+{
+    return text;
+}
+
+void bn_emu_clear(void)
+{
+    text[0] = '\0';
+}
+
+void bn_emu_poison(void *p, size_t n)
+{
+#ifdef HAVE_ASAN
+    __asan_poison_memory_region(p, n);
+#else
+    (void)p;
+    (void)n;
+#endif
+}
+
+void bn_emu_unpoison(void *p, size_t n)
+{
+#ifdef HAVE_ASAN
+    __asan_unpoison_memory_region(p, n);
+#else
+    (void)p;
+    (void)n;
+#endif
+}
+
+static size_t page_size(void)
+{
+    static size_t page;
+
+    if (page == 0)
+        page = (size_t)sysconf(_SC_PAGE_SIZE);
+    return page;
+}
+
+static void protect(struct block *b, int prot)
+{
+    size_t page = page_size();
+
+    if (mprotect(b->map + page, b->mapped - 2 * page, prot) != 0)
+        abort();
+}
+
+static char *low(struct block *b)
+{
+    return b->map + page_size();
+}
+
+static char *high(struct block *b)
+{
+    return b->map + b->mapped - page_size();
+}
+
+void *bn_emu_malloc(size_t size)
+{
+    size_t page = page_size(), room = (size + ALIGN - 1) / ALIGN * ALIGN;
+    size_t whole = (room + page - 1) / page * page;
+    struct block *b = calloc(1, sizeof(*b));
+    char *map;
+
+    if (b == NULL || whole < size)
+        goto none;
+    whole += whole == 0 ? page : 0;
+    map = mmap(NULL, whole + 2 * page, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        goto none;
+    *b = (struct block){map, map + page + whole - room, whole + 2 * page,
+                        size, blocks};
+    (void)mprotect(map, page, PROT_NONE);
+    (void)mprotect(map + page + whole, page, PROT_NONE);
+    memset(low(b), EDGE_BYTE, (size_t)(b->p - low(b)));
+    memset(b->p, POISON, size);
+    memset(b->p + size, EDGE_BYTE, room - size);
+    bn_emu_poison(low(b), (size_t)(b->p - low(b)));
+    blocks = b;
+    allocated += size;
+    if (open_depth == 0)
+        protect(b, PROT_NONE);
+    bn_emu_name_faults();
+    return b->p;
+none:
+    free(b);
+    return NULL;
+}
+
+static int edges_whole(struct block *b)
+{
+    int whole = 1;
+
+    bn_emu_unpoison(low(b), (size_t)(b->p - low(b)));
+    for (char *c = low(b); c < b->p; c++)
+        whole &= *c == EDGE_BYTE;
+    for (char *c = b->p + b->size; c < high(b); c++)
+        whole &= *c == EDGE_BYTE;
+    bn_emu_poison(low(b), (size_t)(b->p - low(b)));
+    return whole;
+}
+
+int bn_emu_check_edges(const char *kernel)
+{
+    for (struct block *b = blocks; b != NULL; b = b->next) {
+        if (edges_whole(b))
+            continue;
+        bn_emu_note("kernel %s: writes next to the device allocation of %zu "
+                    "bytes at %p", kernel, b->size, (void *)b->p);
+        return -1;
+    }
+    return 0;
+}
+
+int bn_emu_free(void *p)
+{
+    struct block **at = &blocks, *b;
+    int rc;
+
+    while (*at != NULL && (*at)->p != (char *)p)
+        at = &(*at)->next;
+    b = *at;
+    if (b == NULL) {
+        bn_emu_note("free of %p, which is no device allocation", p);
+        return -1;
+    }
+    protect(b, PROT_READ | PROT_WRITE);
+    rc = edges_whole(b) ? 0 : -1;
+    if (rc < 0)
+        bn_emu_note("bytes next to the device allocation of %zu bytes were "
+                    "overwritten", b->size);
+    bn_emu_unpoison(low(b), (size_t)(b->p - low(b)));
+    *at = b->next;
+    allocated -= b->size;
+    munmap(b->map, b->mapped);
+    free(b);
+    return rc;
+}
+
+size_t bn_emu_allocated(void)
+{
+    return allocated;
+}
+
+bool bn_emu_is_device(const void *p, size_t n)
+{
+    const char *c = p;
+
+    for (struct block *b = blocks; b != NULL; b = b->next)
+        if (c >= b->p && c <= b->p + b->size
+            && n <= (size_t)(b->p + b->size - c))
+            return true;
+    return false;
+}
+
+void bn_emu_open(void)
+{
+    if (open_depth++ == 0)
+        for (struct block *b = blocks; b != NULL; b = b->next)
+            protect(b, PROT_READ | PROT_WRITE);
+}
+
+void bn_emu_close(void)
+{
+    if (--open_depth == 0)
+        for (struct block *b = blocks; b != NULL; b = b->next)
+            protect(b, PROT_NONE);
+}
+
+const char *bn_emu_whose(const void *address, char *buf, size_t size)
+{
+    const char *c = address;
+
+    snprintf(buf, size, "no device memory");
+    for (struct block *b = blocks; b != NULL; b = b->next) {
+        if (c < b->map || c >= b->map + b->mapped)
+            continue;
+        if (c >= b->p)
+            snprintf(buf, size, "byte %zu of a device allocation of %zu",
+                     (size_t)(c - b->p), b->size);
+        else
+            snprintf(buf, size, "%zu bytes before a device allocation of %zu",
+                     (size_t)(b->p - c), b->size);
+    }
+    return buf;
+}

@@ -1,0 +1,106 @@
+/* The part of CUDA's runtime interface that Burnish uses, over emulated
+ * device memory. Work on a stream is done at once, in the order of the calls.
+ * Names, values and meaning are CUDA's (CUDA Runtime API, 13.0).
+ */
+#ifndef BN_KERNELS_EMU_RUNTIME_H
+#define BN_KERNELS_EMU_RUNTIME_H
+
+#include <stddef.h>
+
+#include "kernels/emu/emu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorIllegalAddress = 700,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901
+} cudaError_t;
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault
+};
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed
+};
+enum cudaDeviceAttr {
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76
+};
+typedef struct bn_emu_stream *cudaStream_t;
+typedef struct bn_emu_event *cudaEvent_t;
+typedef struct bn_emu_graph *cudaGraph_t;
+
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
+                                   int device);
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
+cudaError_t cudaMalloc(void **p, size_t size);
+cudaError_t cudaFree(void *p);
+cudaError_t cudaMallocHost(void **p, size_t size);
+cudaError_t cudaFreeHost(void *p);
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n,
+                            enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t n,
+                       enum cudaMemcpyKind kind);
+cudaError_t cudaMemsetAsync(void *p, int value, size_t n,
+                            cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                unsigned flags);
+cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+/* While a stream is captured, calls that a capture forbids (allocation,
+ * synchronisation, copies with pageable memory) fail and spoil it. The work
+ * is still done at once; no graph can be launched. */
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+                                   enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaPeekAtLastError(void);
+const char *cudaGetErrorName(cudaError_t error);
+const char *cudaGetErrorString(cudaError_t error);
+
+/* What a launch macro calls; the error is left for cudaGetLastError. */
+void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,
+                           struct bn_emu_dim block, size_t shared,
+                           cudaStream_t stream, void (*fn)(void *),
+                           void *arg);
+/* Devices that exist: 1 unless set (0: cudaErrorInsufficientDriver, as on a
+ * machine without a driver). */
+void bn_emu_set_devices(int count);
+/* Calls that waited for the device, and allocations, since the start. */
+struct bn_emu_calls {
+    unsigned long waits, mallocs;
+};
+struct bn_emu_calls bn_emu_calls(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
