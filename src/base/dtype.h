@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum bn_dtype {
     BN_F32,
     BN_BF16,
@@ -28,5 +32,9 @@ size_t bn_dtype_size(enum bn_dtype t);
 const char *bn_dtype_name(enum bn_dtype t);
 /* The type of that name; -1 when there is none. */
 int bn_dtype_from_name(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
