@@ -86,28 +86,43 @@ template <class T> static __device__ __forceinline__ float rounded(float x)
     return to_float(t);
 }
 
-/* V elements that are read or written by one access, of 16 bytes at most. */
-template <class T, int V> struct __align__(sizeof(T) * V) pack {
-    T e[V];
+/* V elements, by accesses of 16 bytes or of all of them, whichever is less;
+ * p is aligned to that. */
+template <class T, int N> struct __align__(sizeof(T) * N) pack {
+    T e[N];
 };
+template <class T> constexpr int width(int v)
+{
+    return v * (int)sizeof(T) > 16 ? 16 / (int)sizeof(T) : v;
+}
 template <class T, int V>
 static __device__ __forceinline__ void load(float (&f)[V], const T *p)
 {
-    const pack<T, V> a = *reinterpret_cast<const pack<T, V> *>(p);
+    constexpr int N = width<T>(V);
 
     BN_UNROLL
-    for (int j = 0; j < V; j++)
-        f[j] = to_float(a.e[j]);
+    for (int i = 0; i < V; i += N) {
+        const pack<T, N> a = *reinterpret_cast<const pack<T, N> *>(p + i);
+
+        BN_UNROLL
+        for (int j = 0; j < N; j++)
+            f[i + j] = to_float(a.e[j]);
+    }
 }
 template <class T, int V>
 static __device__ __forceinline__ void store(T *p, const float (&f)[V])
 {
-    pack<T, V> a;
+    constexpr int N = width<T>(V);
 
     BN_UNROLL
-    for (int j = 0; j < V; j++)
-        from_float(a.e[j], f[j]);
-    *reinterpret_cast<pack<T, V> *>(p) = a;
+    for (int i = 0; i < V; i += N) {
+        pack<T, N> a;
+
+        BN_UNROLL
+        for (int j = 0; j < N; j++)
+            from_float(a.e[j], f[i + j]);
+        *reinterpret_cast<pack<T, N> *>(p + i) = a;
+    }
 }
 
 /* --- sums --------------------------------------------------------------------- */
@@ -151,17 +166,25 @@ template <class T> static __device__ __forceinline__ T block_sum(T v)
 
 /* --- launchers ----------------------------------------------------------------- */
 
-#ifdef BN_EMU
-enum { BN_SHARED_MAX = 163 << 10 };
-#else
 /* What a block may have on the smallest of sm_80, sm_90 and sm_100. */
 enum { BN_SHARED_MAX = 163 << 10 };
-#endif
+enum { BN_INVALID = cudaErrorInvalidValue };
 
-static inline bool aligned16(const void *p)
+/* f(float()) or f(bf16()) by the name of the type. */
+template <class F> static inline int with_type(enum bn_dtype t, F f)
 {
-    return (uintptr_t)p % 16 == 0;
+    if (t == BN_F32)
+        return f(float());
+    if (t == BN_BF16)
+        return f(bf16());
+    return BN_INVALID;
 }
+/* All of the rows that begin at p, p + ld, ... can be read by 16 bytes. */
+template <class T> static inline bool vector_rows(const void *p, size_t ld)
+{
+    return (uintptr_t)p % 16 == 0 && ld * sizeof(T) % 16 == 0;
+}
+
 /* Threads of a block for rows of 'items' pieces of work. */
 static inline unsigned threads_for(int items, int most)
 {
@@ -169,11 +192,9 @@ static inline unsigned threads_for(int items, int most)
 
     return (unsigned)(n < most ? n : most);
 }
-static inline unsigned blocks_for(size_t items, size_t each, size_t most)
+static inline unsigned blocks_for(size_t items, size_t each)
 {
-    size_t n = (items + each - 1) / each;
-
-    return (unsigned)(n < most ? n : most);
+    return (unsigned)((items + each - 1) / each);
 }
 static inline int status(void)
 {
