@@ -91,14 +91,13 @@ template <class T> static __device__ __forceinline__ float rounded(float x)
 template <class T, int N> struct __align__(sizeof(T) * N) pack {
     T e[N];
 };
-template <class T> constexpr int width(int v)
-{
-    return v * (int)sizeof(T) > 16 ? 16 / (int)sizeof(T) : v;
-}
+template <class T, int V> struct access {
+    static constexpr int N = V * sizeof(T) > 16 ? 16 / sizeof(T) : V;
+};
 template <class T, int V>
 static __device__ __forceinline__ void load(float (&f)[V], const T *p)
 {
-    constexpr int N = width<T>(V);
+    constexpr int N = access<T, V>::N;
 
     BN_UNROLL
     for (int i = 0; i < V; i += N) {
@@ -112,7 +111,7 @@ static __device__ __forceinline__ void load(float (&f)[V], const T *p)
 template <class T, int V>
 static __device__ __forceinline__ void store(T *p, const float (&f)[V])
 {
-    constexpr int N = width<T>(V);
+    constexpr int N = access<T, V>::N;
 
     BN_UNROLL
     for (int i = 0; i < V; i += N) {

@@ -1,0 +1,215 @@
+#include "kernels/cuda/attn.h"
+#include "kernels/cuda/tile.h"
+
+enum { PLAN_THREADS = 256 };
+
+/* One block: the tiles of all segments, those of one from its end, since they
+ * see the most keys. */
+static __global__ void attn_tiles(tile *out, const bn_attn_seg *seg, int nseg,
+                                  int rows, int most)
+{
+    BN_SHARED(int, sum, PLAN_THREADS / WARP);
+    int lane = lane_id(), warp = (int)threadIdx.x / WARP, base = 0;
+
+    for (int s0 = 0; s0 < nseg; s0 += PLAN_THREADS) {
+        int s = s0 + (int)threadIdx.x;
+        int n = s < nseg ? (seg[s].q_len + rows - 1) / rows : 0, upto = n;
+
+        for (int o = 1; o < WARP; o *= 2) {
+            int below = __shfl_up_sync(BN_ALL, upto, o);
+
+            if (lane >= o)
+                upto += below;
+        }
+        if (lane == WARP - 1)
+            sum[warp] = upto;
+        __syncthreads();
+        int at = base + upto - n;
+        for (int w = 0; w < PLAN_THREADS / WARP; w++) {
+            at += w < warp ? sum[w] : 0;
+            base += sum[w];
+        }
+        for (int i = 0; i < n; i++)
+            out[at + i] = {s, (n - 1 - i) * rows};
+        __syncthreads();
+    }
+    for (int i = base + (int)threadIdx.x; i < most; i += PLAN_THREADS)
+        out[i] = {-1, 0};
+}
+
+void bn_attn_tiles(const struct bn_attn *a, int rows, void *stream)
+{
+    tile *out = work_tiles(a);
+    const bn_attn_seg *seg = a->seg;
+    int nseg = a->nseg, most = most_tiles(a, rows);
+
+    BN_LAUNCH(attn_tiles, 1, PLAN_THREADS, 0, stream, out, seg, nseg, rows,
+              most);
+}
+
+size_t bn_attn_work_cuda(const struct bn_attn *a)
+{
+    return tiles_bytes(a) + (size_t)a->heads * a->nq * sizeof(float);
+}
+
+/* Shapes of the forward kernel: each warp has 16 queries. */
+template <class T, int HD> struct forward {
+    static constexpr int BM = query_rows<T>::n, WARPS = BM / 16;
+    static constexpr int BN = (HD > 128 ? 32 : 64) * 2 / (int)sizeof(T);
+    static constexpr int LD = padded_ld<T, HD>::n;
+    static constexpr int SCRATCH = 16 * padded_ld<T, BN>::n;
+    /* q, then k and v twice, then scratch of float products */
+    static constexpr size_t shared
+        = sizeof(T) * ((size_t)(BM + 4 * BN) * LD
+                       + (sizeof(T) == 4 ? WARPS * SCRATCH : 0));
+};
+
+/* One block a tile of queries of one head. Keys come in tiles too, the next
+ * under way to shared memory while one is worked on; the softmax is kept
+ * relative to the largest score so far. */
+template <class T, int HD>
+static __global__ void __launch_bounds__(forward<T, HD>::WARPS *WARP)
+attn_forward(bn_attn a, const tile *tiles, bool wide)
+{
+    using S = forward<T, HD>;
+    constexpr int BM = S::BM, BN = S::BN, LD = S::LD, NS = BN / 8;
+    BN_SHARED_DYN(T, sq);
+    T *skv = sq + BM * LD, *scratch = skv + 4 * BN * LD;
+    tile me = tiles[blockIdx.x];
+    int head = (int)blockIdx.y, warp = (int)threadIdx.x / WARP;
+    int g = lane_id() / 4, t = lane_id() % 4 * 2;
+
+    if (me.seg < 0)
+        return;
+    bn_attn_seg sg = a.seg[me.seg];
+    int rows = min(BM, sg.q_len - me.first);
+    int first = sg.p_len + sg.q_off + me.first; /* position of the first */
+    int end = min(sg.p_len + sg.k_len, first + rows);
+    int begin = a.window > 0 ? max(0, first - a.window + 1) / BN * BN : 0;
+    size_t kv = (size_t)(head / (a.heads / a.kv_heads)) * a.hd;
+    const T *q = (const T *)a.q + (size_t)head * a.hd;
+    const T *k = (const T *)a.k + kv, *v = (const T *)a.v + kv;
+    T *o = (T *)a.o + (size_t)head * a.hd;
+    size_t row0 = (size_t)sg.q_start + me.first;
+    float acc[HD / 8][4], top[2] = {no_score(), no_score()}, sum[2] = {0, 0};
+
+    auto fetch_keys = [&](int j0, int half) {
+        T *to = skv + half * 2 * BN * LD;
+
+        fetch_rows<T, HD, BN>(to, k, a.hd, wide, [&](int i) {
+            return j0 + i < end ? k + (size_t)key_row(sg, j0 + i) * a.ldk
+                                : NULL;
+        });
+        fetch_rows<T, HD, BN>(to + BN * LD, v, a.hd, wide, [&](int i) {
+            return j0 + i < end ? v + (size_t)key_row(sg, j0 + i) * a.ldv
+                                : NULL;
+        });
+    };
+    clear(acc);
+    fetch_rows<T, HD, BM>(sq, q, a.hd, wide, [&](int i) {
+        return i < rows ? q + (row0 + i) * a.ldq : NULL;
+    });
+    fetch_keys(begin, 0);
+    copy_async_commit();
+    for (int j0 = begin, half = 0; j0 < end; j0 += BN, half ^= 1) {
+        const T *sk = skv + half * 2 * BN * LD, *sv = sk + BN * LD;
+        float s[NS][4];
+
+        if (j0 + BN < end)
+            fetch_keys(j0 + BN, half ^ 1);
+        copy_async_commit();
+        copy_async_wait<1>();
+        __syncthreads();
+        clear(s);
+        mul_nt<HD>(s, sq + warp * 16 * LD, LD, sk, LD);
+        /* Rows g and g + 8 of the warp are this lane's. */
+        BN_UNROLL
+        for (int r = 0; r < 2; r++) {
+            int position = first + warp * 16 + g + 8 * r;
+            float m = top[r], l = 0;
+
+            BN_UNROLL
+            for (int n = 0; n < NS; n++)
+                BN_UNROLL
+                for (int c = 2 * r; c < 2 * r + 2; c++) {
+                    int j = j0 + 8 * n + t + c % 2;
+
+                    s[n][c] = j < end && sees(position, j, a.window)
+                                  ? s[n][c] * a.scale : no_score();
+                    m = fmaxf(m, s[n][c]);
+                }
+            m = fmaxf(m, __shfl_xor_sync(BN_ALL, m, 1));
+            m = fmaxf(m, __shfl_xor_sync(BN_ALL, m, 2));
+            float base = m == no_score() ? 0.0f : m;
+            BN_UNROLL
+            for (int n = 0; n < NS; n++)
+                BN_UNROLL
+                for (int c = 2 * r; c < 2 * r + 2; c++) {
+                    s[n][c] = soft_exp<T>(s[n][c] - base);
+                    l += s[n][c];
+                }
+            float fade = soft_exp<T>(top[r] - base);
+            sum[r] = sum[r] * fade + l;
+            top[r] = m;
+            BN_UNROLL
+            for (int n = 0; n < HD / 8; n++) {
+                acc[n][2 * r] *= fade;
+                acc[n][2 * r + 1] *= fade;
+            }
+        }
+        mul_result(acc, s, sv, LD, scratch + warp * S::SCRATCH);
+        __syncthreads();
+    }
+    copy_async_wait<0>();
+    __syncthreads(); /* sq is there even if there were no keys: reuse it */
+    BN_UNROLL
+    for (int r = 0; r < 2; r++) {
+        int i = warp * 16 + g + 8 * r;
+
+        sum[r] += __shfl_xor_sync(BN_ALL, sum[r], 1);
+        sum[r] += __shfl_xor_sync(BN_ALL, sum[r], 2);
+        float k1 = sum[r] > 0 ? 1.0f / sum[r] : 0.0f;
+        /* A sum that is NaN must not become a zero. */
+        k1 = isnan(sum[r]) ? sum[r] : k1;
+        BN_UNROLL
+        for (int n = 0; n < HD / 8; n++) {
+            acc[n][2 * r] *= k1;
+            acc[n][2 * r + 1] *= k1;
+        }
+        if (t == 0 && i < rows)
+            a.lse[(size_t)head * a.nq + row0 + i]
+                = sum[r] == 0 ? no_score() : top[r] + logf(sum[r]);
+    }
+    put_result(sq + warp * 16 * LD, LD, acc);
+    __syncthreads();
+    write_rows<T, HD, BM>(sq, a.hd, wide, [&](int i) {
+        return i < rows ? o + (row0 + i) * a.ldo : (T *)NULL;
+    });
+}
+
+int bn_attn_cuda(enum bn_dtype t, const struct bn_attn *a, void *stream)
+{
+    if (a->nq == 0 || a->nseg == 0)
+        return 0;
+    return with_type(t, [&](auto e) {
+        using T = decltype(e);
+
+        return with_head_dim(a->hd, [&](auto hd) {
+            using S = forward<T, decltype(hd)::n>;
+            constexpr int HD = decltype(hd)::n;
+            struct bn_attn arg = *a;
+            const tile *tiles = work_tiles(a);
+            bool wide = wide_heads<T>(a);
+            dim3 grid((unsigned)most_tiles(a, S::BM), (unsigned)a->heads);
+            int rc = BN_ALLOW_SHARED((attn_forward<T, HD>), S::shared);
+
+            static_assert(S::shared <= BN_SHARED_MAX, "does not fit");
+            if (rc != 0)
+                return rc;
+            bn_attn_tiles(a, S::BM, stream);
+            BN_LAUNCH((attn_forward<T, HD>), grid, S::WARPS * WARP, S::shared,
+                      stream, arg, tiles, wide);
+            return status();
+        });
+    });
+}

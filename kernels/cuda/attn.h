@@ -1,0 +1,114 @@
+/* What forward and backward attention share: who sees whom, tiles of queries,
+ * and the layout of the scratch memory.
+ *
+ * The keys of a segment are numbered j = 0, 1, ...: its prefix, then its own.
+ * With query i at position p_len + q_off + i, key j is at position j, and the
+ * query sees it if j <= position (and position - j < window). So a segment is
+ * plain causal attention, whose keys lie in two pieces of memory.
+ */
+#ifndef BN_KERNELS_CUDA_ATTN_H
+#define BN_KERNELS_CUDA_ATTN_H
+
+#include "kernels/attn.h"
+#include "kernels/cuda/cu.h"
+
+/* Queries first, first + 1, ... of segment seg; seg < 0: none. */
+struct tile {
+    int seg, first;
+};
+
+/* Rows of a tile of queries in forward and dq, by the type. */
+template <class T> struct query_rows;
+template <> struct query_rows<bf16> {
+    static constexpr int n = 64;
+};
+template <> struct query_rows<float> {
+    static constexpr int n = 32;
+};
+
+/* Segments have together at most this many tiles. */
+static inline int most_tiles(const struct bn_attn *a, int rows)
+{
+    return a->nq / rows + a->nseg;
+}
+
+/* The scratch memory: tiles, then sums of d_o o [heads, nq]. */
+static inline size_t tiles_bytes(const struct bn_attn *a)
+{
+    size_t n = (size_t)most_tiles(a, query_rows<float>::n) * sizeof(tile);
+
+    return (n + 63) / 64 * 64;
+}
+static inline tile *work_tiles(const struct bn_attn *a)
+{
+    return (tile *)a->work;
+}
+static inline float *work_sums(const struct bn_attn *a)
+{
+    return (float *)((char *)a->work + tiles_bytes(a));
+}
+
+/* Enqueue the kernel that fills the tiles. */
+void bn_attn_tiles(const struct bn_attn *a, int rows, void *stream);
+
+static __device__ __forceinline__ bool sees(int position, int j, int window)
+{
+#ifdef BN_MUTANT_MASK
+    return j < position && (window <= 0 || position - j < window);
+#else
+    return j <= position && (window <= 0 || position - j < window);
+#endif
+}
+
+/* The row of k and v where key j lies. */
+static __device__ __forceinline__ int key_row(const bn_attn_seg &s, int j)
+{
+    return j < s.p_len ? s.p_start + j : s.k_start + j - s.p_len;
+}
+
+/* exp for probabilities: of two in bf16, whose result is rounded anyway. */
+template <class T> static __device__ __forceinline__ float soft_exp(float x)
+{
+    return sizeof(T) == 2 ? exp2f(x * 1.44269504f) : expf(x);
+}
+
+static __device__ __forceinline__ float no_score()
+{
+    return __int_as_float((int)0xff800000u); /* -inf */
+}
+
+/* Rows of q, k, v, o and so on can be moved by 16 bytes. */
+template <class T> static inline bool wide_heads(const struct bn_attn *a)
+{
+    constexpr int V = 16 / (int)sizeof(T);
+
+    return a->hd % V == 0 && vector_rows<T>(a->q, a->ldq)
+           && vector_rows<T>(a->k, a->ldk) && vector_rows<T>(a->v, a->ldv)
+           && vector_rows<T>(a->o, a->ldo);
+}
+
+/* f(constant) with the smallest head dimension that kernels are made for and
+ * that holds hd: what is beyond hd is zero. */
+template <int N> struct constant {
+    static constexpr int n = N;
+};
+template <class F> static inline int with_head_dim(int hd, F f)
+{
+    if (hd <= 16)
+        return f(constant<16>());
+    if (hd <= 32)
+        return f(constant<32>());
+    if (hd <= 64)
+        return f(constant<64>());
+    if (hd <= 80)
+        return f(constant<80>());
+    if (hd <= 96)
+        return f(constant<96>());
+    if (hd <= 128)
+        return f(constant<128>());
+    if (hd <= 256)
+        return f(constant<256>());
+    return BN_INVALID;
+}
+
+#endif
