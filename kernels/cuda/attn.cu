@@ -118,7 +118,9 @@ attn_forward(bn_attn a, const tile *tiles, bool wide)
         if (j0 + BN < end)
             fetch_keys(j0 + BN, half ^ 1);
         copy_async_commit();
+#ifndef BN_MUTANT_WAIT
         copy_async_wait<1>();
+#endif
         __syncthreads();
         clear(s);
         mul_nt<HD>(s, sq + warp * 16 * LD, LD, sk, LD);
@@ -158,7 +160,9 @@ attn_forward(bn_attn a, const tile *tiles, bool wide)
             }
         }
         mul_result(acc, s, sv, LD, scratch + warp * S::SCRATCH);
+#ifndef BN_MUTANT_RACE
         __syncthreads();
+#endif
     }
     copy_async_wait<0>();
     __syncthreads(); /* sq is there even if there were no keys: reuse it */

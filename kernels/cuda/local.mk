@@ -17,14 +17,48 @@ EMU_OBJECTS = \
 	kernels/emu/obj/swiglu.o
 EXTRA_DIST += $(CUDA_KERNEL_H) $(CUDA_CU)
 
+if HAVE_CUDA
+# For devices: one call of nvcc a file for all of them. What ptxas says about
+# registers and spills is kept for the table in doc/.
+noinst_DATA += kernels/cuda/libkcuda.a
+CUDA_OBJECTS = \
+	kernels/cuda/adamw.o kernels/cuda/add.o kernels/cuda/attn.o \
+	kernels/cuda/attn_grad.o kernels/cuda/cast.o kernels/cuda/embed.o \
+	kernels/cuda/head.o kernels/cuda/headnorm.o kernels/cuda/rmsnorm.o \
+	kernels/cuda/rope.o kernels/cuda/rows.o kernels/cuda/sqnorm.o \
+	kernels/cuda/swiglu.o
+CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
+	-gencode arch=compute_90a,code=sm_90a \
+	-gencode arch=compute_100a,code=sm_100a
+CUDA_ARCH = $(or $(NVCC_ARCH),$(CUDA_ARCHS))
+kernels/cuda/%.o: kernels/cuda/%.cu
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	if ! $(NVCC) -std=c++17 -O2 $(CUDA_ARCH) -Xptxas -v $(DEFS) \
+		$(AM_CPPFLAGS) $(CPPFLAGS) -MD -MP -MF $@.d -c $< -o $@ \
+		>$(@:.o=.ptxas) 2>&1; then cat $(@:.o=.ptxas) >&2; exit 1; fi
+-include $(wildcard kernels/cuda/*.o.d)
+kernels/cuda/libkcuda.a: $(CUDA_OBJECTS)
+	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(CUDA_OBJECTS)
+CLEANFILES += kernels/cuda/libkcuda.a
+MOSTLYCLEANFILES += kernels/cuda/*.ptxas kernels/cuda/*.o.d
+CUDA_KERNEL_LIBS = kernels/cuda/libkcuda.a $(CUDA_LIBS)
+endif
+
+# The same sources for the emulator
+noinst_DATA += kernels/emu/libkemu.a
+kernels/emu/libkemu.a: $(EMU_OBJECTS)
+	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(EMU_OBJECTS)
+CLEANFILES += kernels/emu/libkemu.a
+CUDA_EMU_LIBS = kernels/emu/libkemu.a $(EMU_LIBS)
+
 if HAVE_CMOCKA
 CUDA_TESTS = kernels/cuda/test/attn.t kernels/cuda/test/layers.t \
 	kernels/cuda/test/norm.t kernels/cuda/test/train.t
 check_PROGRAMS += $(CUDA_TESTS)
 TESTS += $(CUDA_TESTS)
 CUDA_TEST_GPU = kernels/cuda/test/gpu.c kernels/cuda/test/gpu.h
-CUDA_TEST_LIBS = $(EMU_OBJECTS) kernels/ref/libkref.a $(EMU_LIBS) \
-	$(BASE_LIBS) $(CMOCKA_LIBS)
+CUDA_TEST_LIBS = $(CUDA_EMU_LIBS) kernels/ref/libkref.a $(BASE_LIBS) \
+	$(CMOCKA_LIBS)
 
 kernels_cuda_test_attn_t_SOURCES = kernels/cuda/test/attn.c $(CUDA_TEST_GPU)
 kernels_cuda_test_attn_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
@@ -39,4 +73,57 @@ kernels_cuda_test_layers_t_LDADD = $(CUDA_TEST_LIBS)
 kernels_cuda_test_train_t_SOURCES = kernels/cuda/test/train.c $(CUDA_TEST_GPU)
 kernels_cuda_test_train_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_train_t_LDADD = $(CUDA_TEST_LIBS)
+
+# Planted faults, which the tests must find: one kernel with BN_MUTANT_X in
+# the place of the right one
+CUDA_MUTANTS = kernels/cuda/test/mutant-barrier \
+	kernels/cuda/test/mutant-mask kernels/cuda/test/mutant-race \
+	kernels/cuda/test/mutant-row kernels/cuda/test/mutant-scale \
+	kernels/cuda/test/mutant-wait
+check_PROGRAMS += $(CUDA_MUTANTS)
+TESTS += kernels/cuda/test/mutants.sh
+EXTRA_DIST += kernels/cuda/test/mutants.sh
+kernels/cuda/test/mutants.log: $(CUDA_MUTANTS)
+
+kernels/emu/obj/barrier.o: kernels/cuda/rmsnorm.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_BARRIER \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/rmsnorm.cu -o $@
+kernels_cuda_test_mutant_barrier_SOURCES = kernels/cuda/test/norm.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_barrier_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_barrier_LDADD = kernels/emu/obj/barrier.o $(CUDA_TEST_LIBS)
+
+kernels/emu/obj/mask.o: kernels/cuda/attn.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_MASK \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/attn.cu -o $@
+kernels_cuda_test_mutant_mask_SOURCES = kernels/cuda/test/attn.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_mask_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_mask_LDADD = kernels/emu/obj/mask.o $(CUDA_TEST_LIBS)
+
+kernels/emu/obj/race.o: kernels/cuda/attn.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_RACE \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/attn.cu -o $@
+kernels_cuda_test_mutant_race_SOURCES = kernels/cuda/test/attn.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_race_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_race_LDADD = kernels/emu/obj/race.o $(CUDA_TEST_LIBS)
+
+kernels/emu/obj/row.o: kernels/cuda/rmsnorm.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_ROW \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/rmsnorm.cu -o $@
+kernels_cuda_test_mutant_row_SOURCES = kernels/cuda/test/norm.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_row_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_row_LDADD = kernels/emu/obj/row.o $(CUDA_TEST_LIBS)
+
+kernels/emu/obj/scale.o: kernels/cuda/attn_grad.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_SCALE \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/attn_grad.cu -o $@
+kernels_cuda_test_mutant_scale_SOURCES = kernels/cuda/test/attn.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_scale_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_scale_LDADD = kernels/emu/obj/scale.o $(CUDA_TEST_LIBS)
+
+kernels/emu/obj/wait.o: kernels/cuda/attn.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_WAIT \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/attn.cu -o $@
+kernels_cuda_test_mutant_wait_SOURCES = kernels/cuda/test/attn.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_wait_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_wait_LDADD = kernels/emu/obj/wait.o $(CUDA_TEST_LIBS)
 endif

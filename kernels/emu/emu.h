@@ -83,7 +83,7 @@ const struct bn_emu_lane *bn_emu_warp(const char *what, int line,
 /* The block's static shared array of a place in the source. */
 void *bn_emu_shared(const char *file, int line, size_t bytes);
 void *bn_emu_shared_dynamic(void);
-/* cp.async: done when waited for. */
+/* cp.async: done at once or when waited for. */
 void bn_emu_copy_begin(void *dst, const void *src, bool valid);
 void bn_emu_copy_commit(void);
 void bn_emu_copy_wait(int groups_left);

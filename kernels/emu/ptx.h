@@ -1,6 +1,6 @@
 /* Host meanings of kernels/cuda/ptx.h, whose contracts hold here. A copy that
- * was begun is done when the thread waits for it, not before, so that a wait
- * left out shows.
+ * was begun is done at once or when the thread waits for it, as the seed has
+ * it, so that a wait or a barrier left out shows.
  */
 #ifndef BN_KERNELS_EMU_PTX_H
 #define BN_KERNELS_EMU_PTX_H
