@@ -24,3 +24,8 @@ EXTRA_DIST += t/tlib.sh t/golden/trajectory.py t/layers.awk t/tb-read.py $(SHARN
 TEXT_T = t/t3001-tokenizer-golden.t t/t3101-render.t
 TESTS += $(TEXT_T)
 EXTRA_DIST += $(TEXT_T)
+	t/t4010-tensorboard.t \
+	t/t5000-boot.t \
+	t/t5001-boot-slurm.t
+TESTS += $(SHARNESS_TESTS)
+EXTRA_DIST += t/tlib.sh t/mpi.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)

@@ -1,0 +1,308 @@
+/* Boot through PMIx (4.x). Every wait has a deadline of ours: fences and
+ * look-ups are the non-blocking ones, waited for here.
+ */
+#include "config.h"
+#include "boot/pmix.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <pmix.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const double say_after = 30; /* seconds of waiting before a word */
+
+struct bn_pmix {
+    pmix_proc_t self;
+    int size;
+    int round; /* of fences and broadcasts: makes keys that occur once */
+};
+
+/* Somebody waits for a callback of PMIx's thread. Whoever comes second
+ * frees: a waiter may give up first. */
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool done, abandoned;
+    pmix_status_t status;
+};
+
+static struct waiter *waiter_create(void)
+{
+    struct waiter *w = BN_NEW(struct waiter);
+    pthread_condattr_t a;
+
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->cond, &a);
+    pthread_condattr_destroy(&a);
+    return w;
+}
+
+static void waiter_free(struct waiter *w)
+{
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->cond);
+    free(w);
+}
+
+static void finished(pmix_status_t status, void *arg)
+{
+    struct waiter *w = arg;
+
+    pthread_mutex_lock(&w->lock);
+    bool abandoned = w->abandoned;
+    w->done = true;
+    w->status = status;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->lock);
+    if (abandoned)
+        waiter_free(w);
+}
+
+static void looked_up(pmix_status_t status, pmix_value_t *v, void *arg)
+{
+    (void)v;
+    finished(status, arg);
+}
+
+/* Up to 'seconds'; true if it is done. */
+static bool waiter_wait(struct waiter *w, double seconds)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)seconds;
+    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&w->lock);
+    int rc = 0;
+    while (!w->done && rc == 0)
+        rc = pthread_cond_timedwait(&w->cond, &w->lock, &until);
+    bool done = w->done;
+    pthread_mutex_unlock(&w->lock);
+    return done;
+}
+
+static void waiter_leave(struct waiter *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool done = w->done;
+    w->abandoned = true;
+    pthread_mutex_unlock(&w->lock);
+    if (done)
+        waiter_free(w);
+}
+
+/* An unsigned count of the job, whatever width the server chose. */
+static int get_count(struct bn_pmix *p, bool of_job, const char *key,
+                     int *out, struct bn_err *err)
+{
+    pmix_proc_t who = p->self;
+    pmix_value_t *v = NULL;
+    int rc = 0;
+
+    if (of_job)
+        who.rank = PMIX_RANK_WILDCARD;
+    pmix_status_t s = PMIx_Get(&who, key, NULL, 0, &v);
+    if (s != PMIX_SUCCESS)
+        return bn_fail(err, BN_ERR_AGAIN, "PMIx does not know '%s': %s", key,
+                       PMIx_Error_string(s));
+    if (v->type == PMIX_UINT32)
+        *out = (int)v->data.uint32;
+    else if (v->type == PMIX_UINT16)
+        *out = v->data.uint16;
+    else
+        rc = bn_fail(err, BN_ERR_AGAIN, "PMIx gives '%s' as type %d, not a "
+                     "count", key, (int)v->type);
+    PMIX_VALUE_RELEASE(v);
+    return rc;
+}
+
+struct bn_pmix *bn_pmix_open(struct bn_boot_info *info, struct bn_err *err)
+{
+    struct bn_pmix *p = BN_NEW(struct bn_pmix);
+    struct bn_boot_info got = {0};
+    pmix_status_t s = PMIx_Init(&p->self, NULL, 0);
+
+    if (s != PMIX_SUCCESS) {
+        bn_fail(err, BN_ERR_AGAIN, "cannot reach the PMIx server: %s",
+                PMIx_Error_string(s));
+        free(p);
+        return NULL;
+    }
+    got.rank = (int)p->self.rank;
+    if (get_count(p, true, PMIX_JOB_SIZE, &got.size, err) < 0
+        || get_count(p, true, PMIX_LOCAL_SIZE, &got.local_size, err) < 0
+        || get_count(p, false, PMIX_LOCAL_RANK, &got.local_rank, err) < 0) {
+        bn_pmix_close(p);
+        return NULL;
+    }
+    p->size = got.size;
+    *info = got;
+    return p;
+}
+
+void bn_pmix_close(struct bn_pmix *p)
+{
+    if (p == NULL)
+        return;
+    PMIx_Finalize(NULL, 0);
+    free(p);
+}
+
+static void key_of(char *key, const char *what, int round)
+{
+    snprintf(key, PMIX_MAX_KEYLEN, "burnish.%s.%d", what, round);
+}
+
+/* Ranks that have not yet announced 'key', as "1, 5": each is asked for it
+ * and given a second, all at once. */
+static void missing(struct bn_pmix *p, const char *key, struct bn_str *out)
+{
+    struct waiter **w = BN_NEWN(struct waiter *, (size_t)p->size);
+    double until = bn_now() + 1;
+
+    for (int r = 0; r < p->size; r++) {
+        pmix_proc_t who = p->self;
+
+        who.rank = (pmix_rank_t)r;
+        w[r] = waiter_create();
+        pmix_status_t s = PMIx_Get_nb(&who, key, NULL, 0, looked_up, w[r]);
+        if (s != PMIX_SUCCESS)
+            finished(s, w[r]);
+    }
+    for (int r = 0; r < p->size; r++) {
+        double left = until - bn_now();
+        bool came = waiter_wait(w[r], left > 0 ? left : 0)
+                    && w[r]->status == PMIX_SUCCESS;
+
+        if (!came && r != (int)p->self.rank)
+            bn_str_addf(out, "%s%d", out->len > 0 ? ", " : "", r);
+        waiter_leave(w[r]);
+    }
+    if (out->len == 0)
+        bn_str_adds(out, "(unknown)");
+    free(w);
+}
+
+/* Wait for a fence, saying who is missing. */
+static int await(struct bn_pmix *p, struct waiter *w, const char *key,
+                 double timeout, struct bn_err *err)
+{
+    double t0 = bn_now(), next = say_after;
+    struct bn_str who = {0};
+
+    for (;;) {
+        double at = next < timeout ? next : timeout;
+        double left = at - (bn_now() - t0);
+
+        if (waiter_wait(w, left > 0 ? left : 0))
+            return 0;
+        if (at >= timeout)
+            break;
+        missing(p, key, &who);
+        bn_warn("boot: waiting for rank %s for %.0f s", who.s,
+                bn_now() - t0);
+        bn_str_clear(&who);
+        next += say_after;
+    }
+    missing(p, key, &who);
+    bn_fail(err, BN_ERR_AGAIN, "boot: rank %s did not come in %.0f s", who.s,
+            timeout);
+    bn_str_release(&who);
+    return -1;
+}
+
+static int put(const char *key, pmix_value_t *v, struct bn_err *err)
+{
+    pmix_status_t s = PMIx_Put(PMIX_GLOBAL, key, v);
+
+    if (s == PMIX_SUCCESS)
+        s = PMIx_Commit();
+    if (s != PMIX_SUCCESS)
+        return bn_fail(err, BN_ERR_AGAIN, "PMIx does not publish '%s': %s",
+                       key, PMIx_Error_string(s));
+    return 0;
+}
+
+/* Announce this rank, then meet the others, collecting what they put. */
+static int meet(struct bn_pmix *p, double timeout, struct bn_err *err)
+{
+    char key[PMIX_MAX_KEYLEN + 1];
+    pmix_value_t here = {.type = PMIX_INT32, .data.int32 = 1};
+    pmix_proc_t all = p->self;
+    pmix_info_t info;
+    bool collect = true;
+    int rc;
+
+    key_of(key, "here", p->round);
+    if (put(key, &here, err) < 0)
+        return -1;
+    all.rank = PMIX_RANK_WILDCARD;
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    struct waiter *w = waiter_create();
+    pmix_status_t s = PMIx_Fence_nb(&all, 1, &info, 1, finished, w);
+    if (s != PMIX_SUCCESS) {
+        waiter_free(w);
+        return bn_fail(err, BN_ERR_AGAIN, "PMIx does not fence: %s",
+                       PMIx_Error_string(s));
+    }
+    rc = await(p, w, key, timeout, err);
+    if (rc == 0 && w->status != PMIX_SUCCESS)
+        rc = bn_fail(err, BN_ERR_AGAIN, "PMIx fence: %s",
+                     PMIx_Error_string(w->status));
+    waiter_leave(w);
+    PMIX_INFO_DESTRUCT(&info);
+    p->round++;
+    return rc;
+}
+
+int bn_pmix_fence(struct bn_pmix *p, double timeout, struct bn_err *err)
+{
+    return meet(p, timeout, err);
+}
+
+int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len, double timeout,
+                  struct bn_err *err)
+{
+    char key[PMIX_MAX_KEYLEN + 1];
+    pmix_proc_t root = p->self;
+    pmix_value_t *v = NULL;
+    int rc = 0;
+
+    key_of(key, "bytes", p->round);
+    if (p->self.rank == 0) {
+        pmix_value_t mine = {.type = PMIX_BYTE_OBJECT,
+                             .data.bo = {.bytes = buf, .size = len}};
+
+        if (put(key, &mine, err) < 0)
+            return -1;
+    }
+    if (meet(p, timeout, err) < 0)
+        return -1;
+    if (p->self.rank == 0)
+        return 0;
+    root.rank = 0;
+    pmix_status_t s = PMIx_Get(&root, key, NULL, 0, &v);
+    if (s != PMIX_SUCCESS)
+        return bn_fail(err, BN_ERR_AGAIN, "PMIx has nothing from rank 0: %s",
+                       PMIx_Error_string(s));
+    if (v->type != PMIX_BYTE_OBJECT || v->data.bo.size != len)
+        rc = bn_fail(err, BN_ERR_BUG, "rank 0 broadcast other than %zu bytes",
+                     len);
+    else
+        memcpy(buf, v->data.bo.bytes, len);
+    PMIX_VALUE_RELEASE(v);
+    return rc;
+}

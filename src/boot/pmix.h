@@ -1,0 +1,19 @@
+/* The PMIx client; used by boot.c only. */
+#ifndef BN_BOOT_PMIX_H
+#define BN_BOOT_PMIX_H
+
+#include "boot/boot.h"
+
+struct bn_pmix;
+
+/* Reach this node's PMIx server and fill 'info'. NULL on failure, 'info'
+ * untouched. */
+struct bn_pmix *bn_pmix_open(struct bn_boot_info *info, struct bn_err *err);
+/* Leave; NULL is allowed. */
+void bn_pmix_close(struct bn_pmix *p);
+/* As bn_boot_bcast and bn_boot_fence, for at most 'timeout' seconds. */
+int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len, double timeout,
+                  struct bn_err *err);
+int bn_pmix_fence(struct bn_pmix *p, double timeout, struct bn_err *err);
+
+#endif
