@@ -1,7 +1,5 @@
 # src/boot: who am I
 noinst_LIBRARIES += src/boot/libboot.a
-src_boot_libboot_a_SOURCES = src/boot/boot.h src/boot/boot_self.c
-BOOT_LIBS = src/boot/libboot.a $(BASE_LIBS)
 src_boot_libboot_a_SOURCES = src/boot/boot.c src/boot/boot.h \
 	src/boot/pmix.h
 if HAVE_PMIX

@@ -23,9 +23,8 @@ burnish_SOURCES = \
 	src/cmd/cmd_tokenize.c \
 	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h
-burnish_LDADD = $(CHAT_LIBS) $(TEXT_LIBS)
+burnish_LDADD = src/cmd/libcmd.a $(METRICS_LIBS) $(DATA_LIBS)
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c
 burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)
-burnish_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DATA_LIBS)

@@ -1,9 +1,6 @@
 # src/train: metrics, and the run itself
 noinst_LIBRARIES += src/train/libmetrics.a src/train/libtrain.a
 src_train_libmetrics_a_SOURCES = \
-# src/train: metrics
-noinst_LIBRARIES += src/train/libtrain.a
-src_train_libtrain_a_SOURCES = \
 	src/train/data_opts.c src/train/data_opts.h \
 	src/train/metrics.c src/train/metrics.h \
 	src/train/tb.c src/train/tb.h
@@ -34,7 +31,6 @@ src/train/event.pb-c.c: $(top_srcdir)/src/train/event.proto
 	$(AM_V_GEN)$(MKDIR_P) src/train && $(PROTOC_C) \
 		--proto_path=$(top_srcdir)/src --c_out=src \
 		$(top_srcdir)/src/train/event.proto
-src/train/libmetrics_a-tb.$(OBJEXT): src/train/event.pb-c.c
 
 if HAVE_CMOCKA
 TRAIN_TESTS = src/train/test/metrics.t
