@@ -14,7 +14,11 @@
 /* Declare this instruction set's body of bn_NAME_cpu. */
 #define BN_CPU_DECLARE(name) extern __typeof__(bn_##name##_cpu) BN_CPU(name)
 
+#ifdef BN_SANITIZED /* would take the compiler minutes */
+#define BN_INLINE static inline
+#else
 #define BN_INLINE static inline __attribute__((always_inline))
+#endif
 
 /* Work below this many elements is not worth waking other threads. */
 enum { BN_CPU_SMALL = 16384 };
