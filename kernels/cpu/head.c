@@ -5,16 +5,17 @@
 BN_CPU_DECLARE(head_stats);
 BN_CPU_DECLARE(head_grad);
 
-/* Columns at a time; sums run in float over them, in double over blocks. */
-enum { BLOCK = 1024 };
+/* Columns at a time of the gradient; and of sums, which run in float over so
+ * many, then in double. */
+enum { BLOCK = 1024, SPAN = 256 };
 
 static void row_sums(const float *x, int cols, float top, float *sum,
                      float *total)
 {
     double s = 0, all = 0;
 
-    for (int from = 0; from < cols; from += BLOCK) {
-        int to = from + BLOCK < cols ? from + BLOCK : cols;
+    for (int from = 0; from < cols; from += SPAN) {
+        int to = from + SPAN < cols ? from + SPAN : cols;
         float s1 = 0, all1 = 0;
 
 #pragma omp simd reduction(+ : s1, all1)

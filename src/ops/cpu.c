@@ -248,7 +248,7 @@ static void destroy(struct bn_dev *d)
 {
     struct bn_cpu *cpu = d->state;
 
-    bn_arena_release(&cpu->gemm_work);
+    bn_cpu_gemm_release(cpu);
     free(cpu);
     free(d);
 }
@@ -263,15 +263,12 @@ struct bn_dev *bn_dev_cpu(int threads, struct bn_err *err)
                          .threads = threads > 0 ? threads : bn_cpu_count(),
                          .state = cpu,
                          .destroy = destroy};
-    bn_cpu_fill_gemm(&d->op);
 #ifdef _OPENMP
     omp_set_num_threads(d->threads);
 #else
     d->threads = 1;
 #endif
-    if (bn_arena_init(&cpu->gemm_work, "matrix product scratch",
-                      bn_gemm_work_cpu(d->threads), err)
-        < 0) {
+    if (bn_cpu_gemm_init(d, err) < 0) {
         destroy(d);
         return NULL;
     }

@@ -7,12 +7,18 @@
 
 struct bn_cpu {
     struct bn_arena gemm_work;
+    struct bn_onednn *onednn; /* NULL: not used */
+    bool onednn_f32;          /* for F32 too, not only BF16 */
 };
 
 /* c = a b by the way this process uses (gemm.c). */
 void bn_cpu_gemm(struct bn_dev *d, struct bn_gemm *g);
 
-/* Fill the slots of matrix products. */
-void bn_cpu_fill_gemm(struct bn_ops *op);
+/* Fill the slots of matrix products, and choose who computes them: our own
+ * kernel, whose bits depend neither on the number of threads nor on how rows
+ * are batched; or oneDNN for BF16 where the machine has AMX, or for all if
+ * BURNISH_GEMM=onednn (BURNISH_GEMM=own: never). */
+int bn_cpu_gemm_init(struct bn_dev *d, struct bn_err *err);
+void bn_cpu_gemm_release(struct bn_cpu *cpu);
 
 #endif

@@ -1,12 +1,23 @@
 #include "config.h"
 #include "ops/cpu.h"
+#include "ops/onednn.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 void bn_cpu_gemm(struct bn_dev *d, struct bn_gemm *g)
 {
     struct bn_cpu *cpu = d->state;
+    bool library = cpu->onednn != NULL && (g->t == BN_BF16 || cpu->onednn_f32);
+    struct bn_err err;
 
     if (d->failed || g->m == 0 || g->n == 0)
         return;
+    if (library && g->k > 0) {
+        if (bn_onednn_gemm(cpu->onednn, g, &err) < 0)
+            bn_dev_fail(d, err.code, "%s", err.text);
+        return;
+    }
     g->threads = d->threads;
     g->work = cpu->gemm_work.base;
     bn_gemm_cpu(g);
@@ -101,12 +112,33 @@ static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
                                      .acc = true});
 }
 
-void bn_cpu_fill_gemm(struct bn_ops *op)
+int bn_cpu_gemm_init(struct bn_dev *d, struct bn_err *err)
 {
-    op->mat_changed = mat_changed;
-    op->mat_release = mat_release;
-    op->linear = linear;
-    op->linear_f32 = linear_f32;
-    op->linear_dx = linear_dx;
-    op->linear_dw = linear_dw;
+    struct bn_cpu *cpu = d->state;
+    const char *how = getenv("BURNISH_GEMM");
+    bool library = how == NULL ? bn_onednn_amx() : strcmp(how, "onednn") == 0;
+
+    d->op.mat_changed = mat_changed;
+    d->op.mat_release = mat_release;
+    d->op.linear = linear;
+    d->op.linear_f32 = linear_f32;
+    d->op.linear_dx = linear_dx;
+    d->op.linear_dw = linear_dw;
+    if (how != NULL && !library && strcmp(how, "own") != 0)
+        return bn_fail(err, BN_ERR_USAGE,
+                       "BURNISH_GEMM is '%s': say own or onednn", how);
+    if (library) {
+        cpu->onednn = bn_onednn_create(err);
+        if (cpu->onednn == NULL)
+            return bn_err_prefix(err, "BURNISH_GEMM");
+        cpu->onednn_f32 = how != NULL;
+    }
+    return bn_arena_init(&cpu->gemm_work, "matrix product scratch",
+                         bn_gemm_work_cpu(d->threads), err);
+}
+
+void bn_cpu_gemm_release(struct bn_cpu *cpu)
+{
+    bn_onednn_destroy(cpu->onednn);
+    bn_arena_release(&cpu->gemm_work);
 }

@@ -87,13 +87,12 @@ struct bn_ops {
 
     /* --- layers -------------------------------------------------------- */
     /* y[i] = table[ids[i] - first] if 0 <= ids[i] - first < count, else 0 */
-    void (*embed)(struct bn_dev *d, enum bn_dtype t, void *y,
-                  const void *table, const int32_t *ids, int first, int count,
-                  int cols, int n);
+    void (*embed)(struct bn_dev *d, enum bn_dtype t, void *y, const void *table,
+                  const int32_t *ids, int first, int count, int cols, int n);
     /* dtable[ids[i] - first] += dy[i], in the order of i */
     void (*embed_grad)(struct bn_dev *d, enum bn_dtype t, float *dtable,
-                       const void *dy, const int32_t *ids, int first,
-                       int count, int cols, int n);
+                       const void *dy, const int32_t *ids, int first, int count,
+                       int cols, int n);
     /* xo = x + delta (delta NULL: xo is not written and x is used);
      * y = xo * rstd * w, rstd[i] = 1 / sqrt(mean(xo[i]^2) + eps), sums in
      * float or wider. xo may alias x or delta. */
@@ -102,20 +101,19 @@ struct bn_ops {
                     float eps, int cols, int n);
     /* dx = dres + (d rmsnorm / dx)^T dy (dres NULL: 0; may alias dx or dy);
      * dw[cols] += . x is what was normalised (xo). */
-    void (*rmsnorm_grad)(struct bn_dev *d, enum bn_dtype t, void *dx,
-                         float *dw, const void *dy, const void *dres,
-                         const void *x, const void *w, const float *rstd,
-                         int cols, int n);
+    void (*rmsnorm_grad)(struct bn_dev *d, enum bn_dtype t, void *dx, float *dw,
+                         const void *dy, const void *dres, const void *x,
+                         const void *w, const float *rstd, int cols, int n);
     /* RMSNorm of each head of a row: x, y [n, heads, hd] with ldx, ldy; rstd
      * [n, heads]; w [hd]. y may alias x only if the ld are equal. */
     void (*headnorm)(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
                      float *rstd, const void *x, int ldx, const void *w,
                      float eps, int heads, int hd, int n);
     /* dx may alias dy if the ld are equal. */
-    void (*headnorm_grad)(struct bn_dev *d, enum bn_dtype t, void *dx,
-                          int lddx, float *dw, const void *dy, int lddy,
-                          const void *x, int ldx, const void *w,
-                          const float *rstd, int heads, int hd, int n);
+    void (*headnorm_grad)(struct bn_dev *d, enum bn_dtype t, void *dx, int lddx,
+                          float *dw, const void *dy, int lddy, const void *x,
+                          int ldx, const void *w, const float *rstd, int heads,
+                          int hd, int n);
     /* Rotate in place, half-split as in Hugging Face's Llama: with h = hd/2,
      * (a, b) = (x[j], x[j + h]) -> (a c - b s, b c + a s), c = cosine[pos, j],
      * s = sine[pos, j], tables [max_pos, h] float. inverse: s negated (this
@@ -140,8 +138,8 @@ struct bn_ops {
     /* y[i] = x[rows[i]]; dx[rows[i]] = dy[i] (rows all different) */
     void (*gather)(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                    const int32_t *rows, int cols, int n);
-    void (*scatter)(struct bn_dev *d, enum bn_dtype t, void *dx,
-                    const void *dy, const int32_t *rows, int cols, int n);
+    void (*scatter)(struct bn_dev *d, enum bn_dtype t, void *dx, const void *dy,
+                    const int32_t *rows, int cols, int n);
 
     /* --- log-probability head ------------------------------------------ */
     /* Of each row of float logits: max, sum of exp(x - max), sum of x (may be
@@ -196,7 +194,7 @@ void bn_dev_destroy(struct bn_dev *d);
 /* The first failure since creation, as an error: -1, or 0 if all is well. */
 int bn_dev_check(struct bn_dev *d, struct bn_err *err);
 /* For back ends: keep the first failure. */
-void bn_dev_fail(struct bn_dev *d, enum bn_err_code code, const char *fmt,
-                 ...) __attribute__((format(printf, 3, 4)));
+void bn_dev_fail(struct bn_dev *d, enum bn_err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif
