@@ -37,3 +37,17 @@ AC_DEFUN([BN_TARGET], [
 ]])], [bn_cv_x86_64=yes], [bn_cv_x86_64=no])])
   AM_CONDITIONAL([X86_64], [test "x$bn_cv_x86_64" = xyes])
 ])
+
+# BN_CHECK_V3: on x86-64, compile hot text code a second time with AVX2, BMI
+# and AES; it runs only on processors that have them.
+AC_DEFUN([BN_CHECK_V3], [
+  AC_CACHE_CHECK([for x86-64], [bn_cv_v3], [
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [
+#ifndef __x86_64__
+#error
+#endif
+])], [bn_cv_v3=yes], [bn_cv_v3=no])])
+  AS_IF([test "x$bn_cv_v3" = xyes],
+    [AC_DEFINE([BN_HAVE_V3], [1], [Define on x86-64])])
+  AM_CONDITIONAL([HAVE_V3], [test "x$bn_cv_v3" = xyes])
+])

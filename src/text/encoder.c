@@ -14,7 +14,11 @@ struct bn_encoder *bn_encoder_create(const struct bn_tokenizer *t)
     e->t = t;
     e->classes = bn_uclass_table();
     e->matcher = bn_matcher_create();
-    e->v3 = bn_has_v3();
+    e->hot = &bn_hot_plain;
+#ifdef BN_HAVE_V3
+    if (bn_has_v3())
+        e->hot = &bn_hot_v3;
+#endif
     bn_wordcache_init(&e->cache, t->nid > 65536);
     return e;
 }
@@ -44,7 +48,7 @@ static void encode_scan(struct bn_encoder *e, const char *s, size_t n)
         s = e->first.s;
         n = e->first.len;
     }
-    bn_scan_words(e, s, n);
+    e->hot->scan(e, s, n);
 }
 
 /* BN_PLAN_MARKS: the first word with the mark that is put before it. */
@@ -68,10 +72,10 @@ static void encode_marks(struct bn_encoder *e, const char *s, size_t n,
         bn_str_clear(&e->first);
         bn_str_addc(&e->first, ' ');
         bn_str_add(&e->first, s, (size_t)(next - s));
-        bn_put_word(e, e->first.s, e->first.len, e->first.len);
+        e->hot->word(e, e->first.s, e->first.len);
         s = next;
     }
-    bn_mark_words(e, s, (size_t)(end - s), true);
+    e->hot->mark(e, s, (size_t)(end - s), true);
 }
 
 /* A text between added tokens, normalized unless the plan does that. */
@@ -99,9 +103,9 @@ static int encode_text(struct bn_encoder *e, const char *s, size_t n,
         size_t len = w->v[i].e - w->v[i].b;
 
         if (t->marks)
-            bn_mark_words(e, p, len, false);
+            e->hot->mark(e, p, len, false);
         else
-            bn_put_word(e, p, len, len);
+            e->hot->word(e, p, len);
     }
     return 0;
 }

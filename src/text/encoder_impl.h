@@ -1,4 +1,4 @@
-/* What is inside an encoder; for encoder.c and words.c only. */
+/* What is inside an encoder; for encoder.c and the hot path only. */
 #ifndef BN_TEXT_ENCODER_IMPL_H
 #define BN_TEXT_ENCODER_IMPL_H
 
@@ -10,7 +10,7 @@ enum { BN_IDS_SLACK = 16 }; /* ids that may be written behind the last */
 struct bn_encoder {
     const struct bn_tokenizer *t;
     const struct bn_uclass_table *classes;
-    bool v3; /* bn_has_v3() */
+    const struct bn_hot *hot;
     struct bn_wordcache cache;
     struct bn_matcher *matcher;
     struct bn_bpe_work work;
@@ -26,16 +26,22 @@ struct bn_encoder {
 /* Append ids, keeping the slack. */
 void bn_emit(struct bn_ids *out, const void *ids, size_t n);
 
-/* Append the ids of one word of n > 0 bytes; 'room' >= n bytes may be read
- * there. */
-void bn_put_word(struct bn_encoder *e, const char *w, size_t n, size_t room);
+/* The hot path in one version. */
+struct bn_hot {
+    /* Append the ids of all words of a known expression (t->scan). */
+    void (*scan)(struct bn_encoder *e, const char *s, size_t n);
+    /* Append the ids of all words that end before a mark, see plan.c;
+     * spaces: ' ' is a mark too. */
+    void (*mark)(struct bn_encoder *e, const char *s, size_t n, bool spaces);
+    /* Append the ids of one word of n > 0 bytes. */
+    void (*word)(struct bn_encoder *e, const char *w, size_t n);
+};
+extern const struct bn_hot bn_hot_plain, bn_hot_v3;
 
-/* Append the ids of all words of a known expression (t->scan). */
-void bn_scan_words(struct bn_encoder *e, const char *s, size_t n);
-
-/* Append the ids of all words that end before a mark, see plan.c; spaces:
- * ' ' is a mark too. */
-void bn_mark_words(struct bn_encoder *e, const char *s, size_t n, bool spaces);
+/* The hot path's exit: a word that is long, new, or has many ids ('s' is its
+ * slot, else NULL). 'i' is its index in the cache. */
+void bn_slow_word(struct bn_encoder *e, size_t i, const char *w, size_t n,
+                  const struct bn_word_slot *s);
 
 /* Length of the mark at s < end; 0: none is there. */
 static inline size_t bn_mark_at(const char *s, const char *end, bool spaces)

@@ -10,6 +10,7 @@ src_text_libtext_a_SOURCES = \
 	src/text/decoder.c src/text/decoder.h \
 	src/text/decoder_parse.c \
 	src/text/encoder.c src/text/encoder_impl.h \
+	src/text/hot.h \
 	src/text/normalizer.c src/text/normalizer.h \
 	src/text/pattern.c src/text/pattern.h \
 	src/text/plan.c \
@@ -24,7 +25,17 @@ src_text_libtext_a_SOURCES = \
 	src/text/uclass.c src/text/uclass.h \
 	src/text/wordcache.c src/text/wordcache.h \
 	src/text/words.c
-TEXT_LIBS = src/text/libtext.a $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(BASE_LIBS)
+TEXT_V3 =
+if HAVE_V3
+noinst_LIBRARIES += src/text/libtextv3.a
+src_text_libtextv3_a_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
+src_text_libtextv3_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mbmi -mbmi2 -maes
+src_text_libtextv3_a_SOURCES = src/text/words_v3.c
+TEXT_V3 += src/text/libtextv3.a
+else
+EXTRA_DIST += src/text/words_v3.c
+endif
+TEXT_LIBS = src/text/libtext.a $(TEXT_V3) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(BASE_LIBS)
 
 
 # Chat templates

@@ -3,7 +3,7 @@
 #include "base/str.h"
 
 #include <string.h>
-#ifdef __x86_64__
+#ifdef BN_HAVE_V3
 #include <immintrin.h>
 #endif
 

@@ -7,24 +7,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* On x86-64 a function may be compiled a second time for newer processors;
- * BN_V3 marks that one, bn_has_v3 says whether it may be called. */
-#if defined(__x86_64__)
-#define BN_HAVE_V3 1
-#define BN_V3 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
+/* BN_HAVE_V3 (from configure): x86-64, where parts are compiled a second time
+ * for newer processors. BN_V3 marks such a function, bn_has_v3 says whether
+ * it may be called. */
+#ifdef BN_HAVE_V3
+#define BN_V3 __attribute__((target("avx2,bmi,bmi2,aes")))
 static inline bool bn_has_v3(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")
-           && __builtin_cpu_supports("bmi2");
+           && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes");
 }
 #else
-#define BN_V3
 static inline bool bn_has_v3(void)
 {
     return false;
 }
 #endif
-#define BN_INLINE static inline __attribute__((always_inline))
 
 /* bn_utf8_check, faster: offset of the first byte that is not well-formed
  * UTF-8; n if all is. */

@@ -81,8 +81,8 @@ static void put_ids(const struct bn_wordcache *c, struct bn_word_slot *s,
     s->n = (uint8_t)n;
 }
 
-void bn_wordcache_put(struct bn_wordcache *c, const char *w, size_t len,
-                      const uint32_t *ids, size_t n)
+void bn_wordcache_put(struct bn_wordcache *c, size_t i, const char *w,
+                      size_t len, const uint32_t *ids, size_t n)
 {
     struct bn_word_slot s = {.len = (uint8_t)len};
     size_t words = len > BN_WORD_KEY ? (len + 3) / 4 : 0;
@@ -108,15 +108,8 @@ void bn_wordcache_put(struct bn_wordcache *c, const char *w, size_t len,
             memcpy(s.key, w, len);
         }
     }
-    size_t i;
-    if (words > 0) {
+    if (words > 0)
         i = long_index(c, w, len);
-    } else {
-        struct bn_word_key k;
-
-        memcpy(&k, s.key, sizeof(k));
-        i = bn_word_index(c, &k);
-    }
     /* The older of the two moves to the second place. */
     if (c->slot[i].len != 0)
         c->slot[i ^ 1] = c->slot[i];

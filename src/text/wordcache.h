@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX2__) && defined(__AES__)
+#include <immintrin.h>
+#endif
 
 enum {
     BN_WORD_KEY = 32,    /* longest word that lies in its slot */
@@ -39,9 +42,10 @@ struct bn_wordcache {
 /* 'wide': there are ids of 2^16 and above. */
 void bn_wordcache_init(struct bn_wordcache *c, bool wide);
 void bn_wordcache_release(struct bn_wordcache *c);
-/* Remember a word of 1..BN_WORD_LONG bytes. */
-void bn_wordcache_put(struct bn_wordcache *c, const char *w, size_t len,
-                      const uint32_t *ids, size_t n);
+/* Remember a word of 1..BN_WORD_LONG bytes. 'i' is its index, if it is not
+ * longer than BN_WORD_KEY. */
+void bn_wordcache_put(struct bn_wordcache *c, size_t i, const char *w,
+                      size_t len, const uint32_t *ids, size_t n);
 /* Look for a word longer than BN_WORD_KEY: its ids and '*n', or NULL. */
 const int32_t *bn_wordcache_long(const struct bn_wordcache *c, const char *w,
                                  size_t len, size_t *n);
@@ -58,12 +62,58 @@ static inline const int32_t *bn_word_spilt(const struct bn_wordcache *c,
     return c->spill + to[0];
 }
 
-typedef uint64_t bn_v2u64 __attribute__((vector_size(16)));
+/* What a word of up to BN_WORD_KEY bytes is looked up by, in two versions:
+ * with AVX2 and AES, and in plain C. An index of one version means nothing
+ * to the other: a cache is used by one of them alone. */
+extern const unsigned char bn_word_mask[2 * BN_WORD_KEY];
+
+#if defined(__AVX2__) && defined(__AES__)
 struct bn_word_key {
-    bn_v2u64 a, b;
+    __m256i v;
 };
 
-extern const unsigned char bn_word_mask[2 * BN_WORD_KEY];
+static inline size_t bn_word_index(const struct bn_wordcache *c,
+                                   const struct bn_word_key *k)
+{
+    const __m128i salt = _mm_set_epi64x(0x9e3779b97f4a7c15, 0x165667b19e3779f9);
+    __m128i h = _mm_aesenc_si128(_mm256_castsi256_si128(k->v),
+                                 _mm256_extracti128_si256(k->v, 1));
+
+    h = _mm_aesenc_si128(h, salt);
+    h = _mm_aesenc_si128(h, salt);
+    return (uint64_t)_mm_cvtsi128_si64(h) >> c->shift;
+}
+
+static inline bool bn_word_equal(const struct bn_word_slot *s,
+                                 const struct bn_word_key *k, size_t len)
+{
+    __m256i got = _mm256_loadu_si256((const __m256i *)(const void *)s->key);
+
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi8(got, k->v)) == -1
+           && s->len == len;
+}
+#else
+struct bn_word_key {
+    uint64_t v[4];
+};
+
+static inline size_t bn_word_index(const struct bn_wordcache *c,
+                                   const struct bn_word_key *k)
+{
+    uint64_t h = k->v[0] * 0x9e3779b97f4a7c15u + k->v[1] * 0xc2b2ae3d27d4eb4fu
+                 + k->v[2] * 0x165667b19e3779f9u
+                 + k->v[3] * 0xd6e8feb86659fd93u;
+
+    h ^= h >> 32;
+    return (h * 0x9fb21c651e98df25u) >> c->shift;
+}
+
+static inline bool bn_word_equal(const struct bn_word_slot *s,
+                                 const struct bn_word_key *k, size_t len)
+{
+    return memcmp(s->key, k, BN_WORD_KEY) == 0 && s->len == len;
+}
+#endif
 
 /* The zero-padded word of len <= BN_WORD_KEY bytes at 'w'; 'room' bytes may
  * be read there. */
@@ -75,8 +125,12 @@ static inline struct bn_word_key bn_word_key(const char *w, size_t len,
     if (__builtin_expect(room >= BN_WORD_KEY, 1)) {
         memcpy(&k, w, sizeof(k));
         memcpy(&m, bn_word_mask + BN_WORD_KEY - len, sizeof(m));
-        k.a &= m.a;
-        k.b &= m.b;
+#if defined(__AVX2__) && defined(__AES__)
+        k.v = _mm256_and_si256(k.v, m.v);
+#else
+        for (int i = 0; i < 4; i++)
+            k.v[i] &= m.v[i];
+#endif
         return k;
     }
     memset(&k, 0, sizeof(k));
@@ -84,35 +138,11 @@ static inline struct bn_word_key bn_word_key(const char *w, size_t len,
     return k;
 }
 
-static inline size_t bn_word_index(const struct bn_wordcache *c,
-                                   const struct bn_word_key *k)
-{
-    uint64_t h = k->a[0] * 0x9e3779b97f4a7c15u + k->a[1] * 0xc2b2ae3d27d4eb4fu
-                 + k->b[0] * 0x165667b19e3779f9u
-                 + k->b[1] * 0xd6e8feb86659fd93u;
-
-    h ^= h >> 32;
-    return (h * 0x9fb21c651e98df25u) >> c->shift;
-}
-
-static inline bool bn_word_equal(const struct bn_word_slot *s,
-                                 const struct bn_word_key *k, size_t len)
-{
-    struct bn_word_key got;
-    bn_v2u64 x;
-
-    memcpy(&got, s->key, sizeof(got));
-    x = (got.a ^ k->a) | (got.b ^ k->b);
-    return (x[0] | x[1] | (s->len ^ len)) == 0;
-}
-
-/* The slot of a word of 1..BN_WORD_KEY bytes, or NULL. */
+/* The slot of a word of 1..BN_WORD_KEY bytes with its index, or NULL. */
 static inline const struct bn_word_slot *
-bn_wordcache_get(const struct bn_wordcache *c, const struct bn_word_key *k,
-                 size_t len)
+bn_wordcache_get(const struct bn_wordcache *c, size_t i,
+                 const struct bn_word_key *k, size_t len)
 {
-    size_t i = bn_word_index(c, k);
-
     if (__builtin_expect(bn_word_equal(&c->slot[i], k, len), 1))
         return &c->slot[i];
     if (bn_word_equal(&c->slot[i ^ 1], k, len))
