@@ -277,12 +277,6 @@ static void load_bytes(struct bn_bpe *b)
         n = snprintf(name, sizeof(name), "<0x%02X>", (unsigned)i);
         b->fallback[i] = bn_bpe_id(b, name, (size_t)n);
     }
-    if (!b->bytes_whole)
-        return;
-    b->byte_pair = bn_malloc(65536 * sizeof(uint32_t));
-    for (uint32_t i = 0; i < 65536; i++)
-        b->byte_pair[i] = bn_bpe_rank(b, (uint32_t)b->byte_sym[i >> 8],
-                                      (uint32_t)b->byte_sym[i & 255]);
 }
 
 int bn_bpe_init(struct bn_bpe *b, const json_t *model, const char *where,
@@ -308,7 +302,6 @@ void bn_bpe_release(struct bn_bpe *b)
     free(b->map);
     free(b->pairs);
     free(b->made);
-    free(b->byte_pair);
     free(b->prefix);
     free(b->suffix);
     *b = (struct bn_bpe){0};

@@ -33,7 +33,6 @@ struct bn_bpe {
     uint32_t pair_mask;
     uint32_t *made;    /* [nmerge] the id a merge makes */
     uint32_t nmerge;
-    uint32_t *byte_pair; /* [65536] rank for two byte symbols, or NULL */
     int32_t byte_sym[256];      /* id of a byte's byte-level name, or -1 */
     bool bytes_whole;           /* every byte has one */
     int32_t fallback[256];      /* id of <0xNN>, or -1 */

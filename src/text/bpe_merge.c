@@ -46,42 +46,81 @@ void bn_bpe_work_release(struct bn_bpe_work *w)
     *w = (struct bn_bpe_work){0};
 }
 
-/* Merge id[0..n), n <= SMALL; len[i], if not NULL, counts the symbols in
- * id[i]. Returns the new n. */
+typedef int32_t v8i32 __attribute__((vector_size(32)));
+
+/* The least of v[0..n), n a multiple of 8 and at least 8. */
+static inline int32_t least(const int32_t *v, size_t n)
+{
+    v8i32 m, x;
+    int32_t best;
+
+    memcpy(&m, v, sizeof(m));
+    for (size_t i = 8; i < n; i += 8) {
+        memcpy(&x, v + i, sizeof(x));
+        v8i32 less = x < m;
+        m = (x & less) | (m & ~less);
+    }
+    best = m[0];
+    for (int i = 1; i < 8; i++)
+        best = m[i] < best ? m[i] : best;
+    return best;
+}
+
+/* A pair as one number: its rank, then its place. */
+static inline int32_t pair_at(const struct bn_bpe *b, const uint32_t *id,
+                              unsigned i, unsigned next)
+{
+    uint32_t r = bn_bpe_rank(b, id[i], id[next]);
+
+    return r == BN_BPE_NO_RANK ? INT32_MAX : (int32_t)(r << 6 | i);
+}
+
+/* Merge id[0..n), n <= SMALL; len[i], if not NULL, becomes the number of
+ * symbols in id[i]. Returns the new n. Symbols stay in place while pairs are
+ * merged; a bit says which are left. */
 static size_t merge_small(const struct bn_bpe *b, uint32_t *id, uint32_t *len,
                           size_t n)
 {
-    uint32_t rank[SMALL];
+    int32_t pair[SMALL];
+    uint64_t left = n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
+    size_t whole = (n + 7) / 8 * 8, m = 0;
 
-    for (size_t i = 0; i + 1 < n; i++)
-        rank[i] = bn_bpe_rank(b, id[i], id[i + 1]);
-    while (n > 1) {
-        uint32_t best = BN_BPE_NO_RANK;
-        size_t at = 0;
+    _Static_assert(SMALL == 64 && BN_BPE_RANK_BITS + 6 < 31, "fits");
+    for (unsigned i = 0; i < whole; i++)
+        pair[i] = i + 1 < n ? pair_at(b, id, i, i + 1) : INT32_MAX;
+    for (;;) {
+        int32_t best = least(pair, whole);
 
-        for (size_t i = 0; i + 1 < n; i++) {
-            at = rank[i] < best ? i : at;
-            best = rank[i] < best ? rank[i] : best;
-        }
-        if (best == BN_BPE_NO_RANK)
+        if (best == INT32_MAX)
             break;
-        id[at] = b->made[best];
-        if (len != NULL) {
-            len[at] += len[at + 1];
-            memmove(len + at + 1, len + at + 2,
-                    (n - at - 2) * sizeof(uint32_t));
+        unsigned at = (unsigned)best & 63;
+        uint64_t after = left & ~(uint64_t)0 << at & ~((uint64_t)1 << at);
+        unsigned gone = (unsigned)__builtin_ctzll(after);
+
+        id[at] = b->made[best >> 6];
+        left &= ~((uint64_t)1 << gone);
+        after &= after - 1;
+        pair[gone] = INT32_MAX;
+        pair[at] = after == 0 ? INT32_MAX
+                              : pair_at(b, id, at,
+                                        (unsigned)__builtin_ctzll(after));
+        uint64_t before = left & (((uint64_t)1 << at) - 1);
+        if (before != 0) {
+            unsigned prev = 63 - (unsigned)__builtin_clzll(before);
+
+            pair[prev] = pair_at(b, id, prev, at);
         }
-        memmove(id + at + 1, id + at + 2, (n - at - 2) * sizeof(uint32_t));
-        if (at + 2 < n)
-            memmove(rank + at, rank + at + 1,
-                    (n - at - 2) * sizeof(uint32_t));
-        n--;
-        if (at > 0)
-            rank[at - 1] = bn_bpe_rank(b, id[at - 1], id[at]);
-        if (at + 1 < n)
-            rank[at] = bn_bpe_rank(b, id[at], id[at + 1]);
     }
-    return n;
+    for (uint64_t rest = left; rest != 0; rest &= rest - 1, m++) {
+        unsigned i = (unsigned)__builtin_ctzll(rest);
+        uint64_t next = rest & (rest - 1);
+
+        id[m] = id[i];
+        if (len != NULL)
+            len[m] = (next != 0 ? (uint32_t)__builtin_ctzll(next)
+                                : (uint32_t)n) - i;
+    }
+    return m;
 }
 
 /* A binary heap of rank << 32 | position, smallest first. */
@@ -202,8 +241,6 @@ static size_t window(const struct bn_bpe *b, struct bn_bpe_work *w, size_t in,
     bn_grow(&w->win, &w->win_cap, m, sizeof(uint32_t));
     bn_grow(&w->win_len, &w->win_len_cap, m, sizeof(uint32_t));
     memcpy(w->win, w->sym + in, m * sizeof(uint32_t));
-    for (size_t i = 0; i < m; i++)
-        w->win_len[i] = 1;
     return m <= SMALL ? merge_small(b, w->win, w->win_len, m)
                       : merge_heap(b, w, w->win, w->win_len, m);
 }

@@ -86,3 +86,12 @@ endif
 noinst_PROGRAMS += src/text/bench/bench-encode
 src_text_bench_bench_encode_SOURCES = src/text/bench/encode.c
 src_text_bench_bench_encode_LDADD = $(TEXT_LIBS)
+
+if HAVE_CMOCKA
+TEXT_TOKENIZER_TESTS = src/text/test/tokenizer.t
+check_PROGRAMS += $(TEXT_TOKENIZER_TESTS)
+TESTS += $(TEXT_TOKENIZER_TESTS)
+src_text_test_tokenizer_t_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
+src_text_test_tokenizer_t_SOURCES = src/text/test/tokenizer.c
+src_text_test_tokenizer_t_LDADD = $(TEXT_LIBS) $(CMOCKA_LIBS)
+endif
