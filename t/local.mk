@@ -29,3 +29,8 @@ EXTRA_DIST += $(TEXT_T)
 	t/t5001-boot-slurm.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/mpi.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)
+
+# data
+DATA_T = t/t3100-data-inputs.t t/t3110-tokenize.t
+TESTS += $(DATA_T)
+EXTRA_DIST += $(DATA_T)

@@ -173,6 +173,57 @@ static enum bn_drop mask_spans(struct bn_maker *m, struct bn_made *x,
     return ok ? BN_KEPT : bn_maker_bad(m, "%s", m->err.text);
 }
 
+/* prompt + each of n answers (lists of messages). */
+static enum bn_drop answers(struct bn_maker *m, struct bn_made *x,
+                            json_t *prompt, json_t *const *answer, int n,
+                            const json_t *tools)
+{
+    struct bn_text p, whole[2];
+
+    if (n == 2 && json_equal(answer[0], answer[1]))
+        return BN_DROP_EQUAL;
+    if (render(m, 2, prompt, tools, true, &p) != BN_KEPT)
+        return BN_DROP_BAD_ROW;
+    for (int i = 0; i < n; i++) {
+        json_t *all = json_copy(prompt);
+        const char *s = json_string_value(
+            json_object_get(json_array_get(answer[i], 0), "content"));
+        bool empty = s != NULL && *s == '\0';
+
+        json_array_extend(all, answer[i]);
+        enum bn_drop drop = render(m, i, all, tools, false, &whole[i]);
+        json_decref(all);
+        if (drop != BN_KEPT)
+            return drop;
+        if (empty)
+            return BN_DROP_NO_ANSWER;
+    }
+    return bn_maker_answers(m, x, p, whole, n, true);
+}
+
+/* The last turn of the assistant after all before it: what comes after it
+ * is left out. */
+static enum bn_drop last_turn(struct bn_maker *m, struct bn_made *x,
+                              const json_t *messages, const json_t *tools)
+{
+    json_t *prompt = json_array(), *answer = json_array();
+    size_t n = json_array_size(messages);
+    enum bn_drop drop = BN_DROP_NO_TARGET;
+
+    while (n > 0 && strcmp(role_of(json_array_get(messages, n - 1)),
+                           "assistant") != 0)
+        n--;
+    for (size_t i = 0; i + 1 < n; i++)
+        json_array_append(prompt, json_array_get(messages, i));
+    if (n > 0) {
+        json_array_append(answer, json_array_get(messages, n - 1));
+        drop = answers(m, x, prompt, &answer, 1, tools);
+    }
+    json_decref(prompt);
+    json_decref(answer);
+    return drop;
+}
+
 static enum bn_drop dialogue(struct bn_maker *m, struct bn_made *x,
                              const json_t *messages, const json_t *tools)
 {
@@ -188,6 +239,8 @@ static enum bn_drop dialogue(struct bn_maker *m, struct bn_made *x,
     bn_str_clear(&m->text[0]);
     rc = bn_chat_render(m->r->chat, &a, &m->text[0], some ? &span : NULL,
                         some ? &n : NULL, &m->err);
+    if (rc == 0 && o->last_turn_only && n == 0)
+        return last_turn(m, x, messages, tools);
     if (rc == 0 && some && n == 0) { /* no generation blocks */
         free(span);
         span = NULL;
@@ -219,34 +272,6 @@ static enum bn_drop dialogue(struct bn_maker *m, struct bn_made *x,
 out:
     free(span);
     return drop;
-}
-
-/* prompt + each of n answers (lists of messages). */
-static enum bn_drop answers(struct bn_maker *m, struct bn_made *x,
-                            json_t *prompt, json_t *const *answer, int n,
-                            const json_t *tools)
-{
-    struct bn_text p, whole[2];
-
-    if (n == 2 && json_equal(answer[0], answer[1]))
-        return BN_DROP_EQUAL;
-    if (render(m, 2, prompt, tools, true, &p) != BN_KEPT)
-        return BN_DROP_BAD_ROW;
-    for (int i = 0; i < n; i++) {
-        json_t *all = json_copy(prompt);
-        const char *s = json_string_value(
-            json_object_get(json_array_get(answer[i], 0), "content"));
-        bool empty = s != NULL && *s == '\0';
-
-        json_array_extend(all, answer[i]);
-        enum bn_drop drop = render(m, i, all, tools, false, &whole[i]);
-        json_decref(all);
-        if (drop != BN_KEPT)
-            return drop;
-        if (empty)
-            return BN_DROP_NO_ANSWER;
-    }
-    return bn_maker_answers(m, x, p, whole, n, true);
 }
 
 /* Take what two lists of messages share off their fronts: everything before

@@ -211,6 +211,10 @@ static int check_opts(const struct bn_recipe *r, struct bn_err *err)
         return bn_fail(err, BN_ERR_USAGE, "%s: rows of shape '%s' are not "
                        "conversations", r->o->assistant_only_loss
                        ? "assistant_only_loss" : "last_turn_only", name);
+    if (r->o->last_turn_only
+        && r->o->completion_only_loss == BN_CHOICE_NO)
+        return bn_fail(err, BN_ERR_USAGE, "last_turn_only and "
+                       "completion_only_loss: no exclude each other");
     if (r->chat == NULL && needs_chat(r->form))
         return bn_fail(err, BN_ERR_DATA, "rows of messages need a chat "
                        "template, and the tokenizer has none; set "
