@@ -1,7 +1,7 @@
 #!/bin/sh
+# shellcheck disable=SC2016,SC2034,SC2154
 test_description='real data files become the rows that are in them'
 . "$BN_SRCDIR/t/tlib.sh"
-# shellcheck disable=SC2016,SC2034,SC2154
 
 in=$BN_SHARED/inputs
 model=$in/models/stories260K-hf

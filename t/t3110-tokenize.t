@@ -1,7 +1,7 @@
 #!/bin/sh
+# shellcheck disable=SC2016,SC2034,SC2154
 test_description='burnish tokenize: once, whole or not at all, within bounds'
 . "$BN_SRCDIR/t/tlib.sh"
-# shellcheck disable=SC2016,SC2034,SC2154
 
 in=$BN_SHARED/inputs
 bn_require SHARED "no $in" test -d "$in/tokenizers/gpt2"
