@@ -275,6 +275,129 @@ static void test_alpaca(void **state)
                "Instruction:\ngo\n\n### Response:\n|y$|n$");
 }
 
+static const char template[] =
+    "{% for m in messages %}[{{ m.role[0] }}]{{ m.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}[a]{% endif %}";
+
+#define USER "{\"role\":\"user\",\"content\":\"q\"}"
+#define SAYS(x) "{\"role\":\"assistant\",\"content\":\"" x "\"}"
+
+static void test_chats(void **state)
+{
+    (void)state;
+    given("c.jsonl", "{\"messages\":[" USER "," SAYS("x") "," USER ","
+                     SAYS("y") "]}\n{\"messages\":[" USER "]}\n"
+                     "{\"messages\":[{\"content\":\"x\"}]}\n"
+                     "{\"messages\":[]}\n{\"messages\":\"x\"}\n"
+                     "{\"messages\":[" USER "," SAYS("z") "],\"system\":"
+                     "\"k\"}\n");
+    o.chat_template = template;
+    make_with(tok_bos); /* no BOS: the template has none */
+    assert_int_equal(bn_tokens_count(set), 3);
+    is(set, 0, "[U!]Q!$![A!]X!$![U!]Q!$![A!]Y!$");
+    assert_int_equal(drops(BN_DROP_BAD_ROW), 3);
+    o.assistant_only_loss = true;
+    make_with(tok_bos);
+    assert_int_equal(bn_tokens_count(set), 2);
+    is(set, 0, "[u]q$[a]X!$[u]q$[a]Y!$");
+    is(set, 1, "[s]k$[u]q$[a]Z!$");
+    assert_int_equal(drops(BN_DROP_NO_TARGET), 1);
+    o.last_turn_only = true;
+    make_with(tok_bos);
+    is(set, 0, "[u]q$[a]x$[u]q$[a]Y!$");
+    assert_int_equal(drops(BN_DROP_NO_TARGET), 1);
+    o.completion_only_loss = BN_CHOICE_NO;
+    refused("exclude each other", BN_ERR_USAGE);
+    /* marked by the template */
+    o.completion_only_loss = BN_CHOICE_AUTO;
+    o.last_turn_only = false;
+    o.chat_template = "<s>{% for m in messages %}{% if m.role == 'user' %}"
+                      "{{ m.content }}a{% else %}{% generation %}b"
+                      "{{ m.content }}{% endgeneration %}|{% endif %}"
+                      "{% endfor %}";
+    make_with(tok_bos);
+    is(set, 0, "^q!@X|q!@Y|");
+}
+
+static void test_sharegpt(void **state)
+{
+    (void)state;
+    given("g.jsonl", "{\"conversations\":[{\"from\":\"human\",\"value\":"
+                     "\"q\"},{\"from\":\"gpt\",\"value\":\"x\"}]}\n"
+                     "{\"conversations\":[{\"from\":\"alien\",\"value\":"
+                     "\"q\"}]}\n{\"conversations\":[{\"from\":\"gpt\"}]}"
+                     "\n{\"conversations\":[3]}\n");
+    o.chat_template = template;
+    o.assistant_only_loss = true;
+    make_with(tok);
+    assert_int_equal(bn_tokens_count(set), 1);
+    is(set, 0, "[u]q$[a]X!$");
+    assert_int_equal(drops(BN_DROP_BAD_ROW), 3);
+    given("g.jsonl", "{\"prompt\":[" USER "],\"completion\":[" SAYS("x")
+                     "]}\n");
+    o.chat_template = template;
+    make_with(tok);
+    is(set, 0, "[u]q$[a]X!$");
+    given("g.jsonl", "{\"instruction\":\"do\",\"input\":\"it\","
+                     "\"output\":\"x\",\"system\":\"k\"}\n");
+    o.chat_template = template;
+    make_with(tok);
+    is(set, 0, "[s]k$[u]do\nit$[a]X!$");
+    assert_string_equal(bn_tokens_statement(set), "alpaca, detected from "
+                        "columns (instruction, input, output, system): "
+                        "instruction and input as a user's turn through the "
+                        "chat template");
+}
+
+static void pairs(const char *row, const char *want)
+{
+    given("m.jsonl", row);
+    o.task = BN_DATA_PREFERENCE;
+    o.chat_template = template;
+    if (*want == '[') {
+        make_with(tok);
+        is(set, 0, want);
+    } else {
+        refused(want, BN_ERR_DATA);
+    }
+}
+
+static void test_pairs_of_messages(void **state)
+{
+    static const char want[] = "[u]q$[a]|x$|y$";
+
+    (void)state;
+    /* explicit, implicit, both, a string beside, a string alone */
+    pairs("{\"prompt\":[" USER "],\"chosen\":[" SAYS("x") "],\"rejected\":["
+          SAYS("y") "]}", want);
+    pairs("{\"chosen\":[" USER "," SAYS("x") "],\"rejected\":[" USER ","
+          SAYS("y") "]}", want);
+    pairs("{\"prompt\":[" USER "],\"chosen\":[" USER "," SAYS("x") "],"
+          "\"rejected\":[" USER "," SAYS("y") "]}", want);
+    pairs("{\"prompt\":\"q\",\"chosen\":[" USER "," SAYS("x") "],"
+          "\"rejected\":[" USER "," SAYS("y") "]}", want);
+    pairs("{\"prompt\":\"q\",\"chosen\":[" SAYS("x") "],\"rejected\":["
+          SAYS("y") "]}", want);
+    pairs("{\"chosen\":[" USER "," SAYS("w") "," USER "," SAYS("x") "],"
+          "\"rejected\":[" USER "," SAYS("w") "," USER "," SAYS("y") "]}",
+          "[u]q$[a]w$[u]q$[a]|x$|y$");
+    pairs("{\"instruction\":\"q\",\"chosen\":\"x\",\"rejected\":\"y\"}",
+          want);
+    pairs("{\"chosen\":[" USER "," SAYS("x") "],\"rejected\":[" SAYS("y")
+          "]}", "differ before the last turn");
+    pairs("{\"chosen\":[" USER "," SAYS("w") "," USER "," SAYS("x") "],"
+          "\"rejected\":[" USER "," SAYS("v") "," USER "," SAYS("y") "]}",
+          "differ before the last turn");
+    pairs("{\"chosen\":[" SAYS("x") "],\"rejected\":[" SAYS("y") "]}",
+          "no 'prompt' and none in 'chosen'");
+    pairs("{\"chosen\":[" USER "],\"rejected\":[" USER "]}",
+          "do not end with a turn of the assistant");
+    pairs("{\"chosen\":[" USER "," SAYS("x") "],\"rejected\":[" USER ","
+          SAYS("x") "]}", "chosen equals rejected 1");
+    pairs("{\"chosen\":[" USER "," SAYS("") "],\"rejected\":[" USER ","
+          SAYS("x") "]}", "no answer 1");
+}
+
 /* The same rows in every format are the same tokens. */
 static void test_formats(void **state)
 {
@@ -664,7 +787,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text),      cmocka_unit_test(test_boundary),
-        cmocka_unit_test(test_limits_left),
+        cmocka_unit_test(test_limits_left), cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_sharegpt),
+        cmocka_unit_test(test_pairs_of_messages),
         cmocka_unit_test(test_drops),     cmocka_unit_test(test_transcripts),
         cmocka_unit_test(test_alpaca),    cmocka_unit_test(test_formats),
         cmocka_unit_test(test_bad_files), cmocka_unit_test(test_threads),
