@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/simd.h"
 
 size_t bn_csv_record(const char *s, size_t n, bool last, size_t *next)
 {
@@ -95,7 +96,7 @@ static const char *field(const char *s, size_t n, size_t *at, bool *more,
 static const char *begin(const char *s, size_t n, struct bn_str *scratch,
                          char *why)
 {
-    size_t bad = bn_utf8_check(s, n);
+    size_t bad = bn_text_check(s, n);
 
     bn_str_clear(scratch);
     bn_grow(&scratch->s, &scratch->cap, n + 8, 1);

@@ -3,6 +3,7 @@
 #include "data/row.h"
 
 #include "base/mem.h"
+#include "text/simd.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -360,7 +361,7 @@ static bool pick(struct scan *s, const struct bn_field *key, void *arg)
 static bool begin(struct scan *s, const char *text, size_t n,
                   struct bn_str *scratch, char *why)
 {
-    size_t bad = bn_utf8_check(text, n);
+    size_t bad = bn_text_check(text, n);
 
     bn_str_clear(scratch);
     bn_grow(&scratch->s, &scratch->cap, n + 8, 1);
