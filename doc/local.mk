@@ -1,2 +1,2 @@
 # doc
-EXTRA_DIST += doc/formats/metrics.md
+EXTRA_DIST += doc/formats/metrics.md doc/formats/tokens.md
