@@ -41,3 +41,31 @@ endif
 noinst_PROGRAMS += src/data/bench/bench-data
 src_data_bench_bench_data_SOURCES = src/data/bench/data.c
 src_data_bench_bench_data_LDADD = $(DATA_LIBS)
+EXTRA_DIST += src/data/bench/bench.py
+
+# The peers come from PyPI into a virtual environment of the build.
+.PHONY: bench-data
+BENCHES += bench-data
+bench-data: src/data/bench/bench-data$(EXEEXT)
+	test -x bench-venv-data/bin/python3 || { \
+		python3 -m venv bench-venv-data && \
+		bench-venv-data/bin/pip install -q datasets tokenizers; }
+	bench-venv-data/bin/python3 $(srcdir)/src/data/bench/bench.py \
+		src/data/bench/bench-data$(EXEEXT) \
+		$${BN_SHARED:-$(srcdir)/../shared}/inputs/tokenizers
+
+# Not part of 'all': needs clang, runs for FUZZ_SECONDS.
+EXTRA_DIST += src/data/fuzz/rows.c
+FUZZ_ROWS = src/data/fuzz/rows.c src/data/row_json.c src/data/row_csv.c \
+	src/text/simd.c $(filter %.c,$(src_base_libbase_a_SOURCES))
+src/data/fuzz/rows: $(FUZZ_ROWS)
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(AM_CPPFLAGS) \
+		$(CPPFLAGS) -o $@ $(filter %.c,$^) $(JANSSON_LIBS) \
+		$(XXHASH_LIBS) -lpthread -lm
+.PHONY: fuzz-rows
+fuzz: fuzz-rows
+fuzz-rows: src/data/fuzz/rows
+	src/data/fuzz/rows -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+		-max_len=4096 -dict=$(srcdir)/src/data/fuzz/json.dict
+EXTRA_DIST += src/data/fuzz/json.dict
+CLEANFILES += src/data/fuzz/rows

@@ -1,9 +1,10 @@
 /* What `make bench-data` times: a JSONL file to a committed cache, against
  * the encoder alone on the same texts in memory.
  *
- *   bench-data TOKENIZER FILE.jsonl THREADS ROUNDS [eval_split]
+ *   bench-data TOKENIZER FILE.jsonl THREADS ROUNDS [EVAL_SPLIT [TASK]]
  *
- * FILE has rows of {"text": ...}. Prints: bytes of text, rows, ids, least
+ * FILE has rows of {"text": ...}, or for TASK preference of prompt, chosen
+ * and rejected, of which the encoder alone sees nothing. Prints: bytes of text, rows, ids, least
  * seconds of encoding alone, least seconds of the whole way. The two are
  * timed in turn.
  */
@@ -56,7 +57,7 @@ static void load(struct bench *b, const char *path)
             die(&err);
         json_t *v = json_object_get(o, "text");
         size_t len = json_string_length(v);
-        char *s = bn_strndup(json_string_value(v), len);
+        char *s = bn_strndup(v != NULL ? json_string_value(v) : "", len);
         bn_grow(&b->text, &b->cap, b->n + 1, sizeof(*b->text));
         b->text[b->n++] = (struct text){s, len};
         b->bytes += len;
@@ -114,6 +115,9 @@ int main(int argc, char **argv)
         o.nfiles = 1;
         o.max_length = 0;
         o.add_eos = false;
+        o.task = argc > 6 && strcmp(argv[6], "preference") == 0
+                     ? BN_DATA_PREFERENCE
+                     : BN_DATA_SFT;
         o.cache_dir = dir;
         o.threads = b.threads;
         o.quiet = true;
