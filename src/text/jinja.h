@@ -292,38 +292,15 @@ int jb_end(struct jb *b, struct jv *out);
 int jlex(struct bn_chat *c, struct jtok **tok, size_t *n, struct bn_err *err);
 const struct jname *jintern(struct bn_chat *c, const char *s, size_t n);
 
-struct jparser {
-    struct bn_chat *c;
-    struct jtok *tok;
-    size_t i, n;
-    struct bn_err *err;
-    int depth, loops;
-    bool in_generation;
-    size_t uses[3]; /* times caller, varargs, kwargs were named so far */
-};
+/* Parse c->src into c->body. */
 int jparse(struct bn_chat *c, struct bn_err *err);
-int jp_fail(struct jparser *p, uint32_t at, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-struct jnode *jp_node(struct jparser *p, enum jnode_kind kind, uint32_t at);
-bool jp_is_op(const struct jparser *p, enum jop op);
-bool jp_is_name(const struct jparser *p, const char *name);
-bool jp_skip_op(struct jparser *p, enum jop op);
-bool jp_skip_name(struct jparser *p, const char *name);
-int jp_expect_op(struct jparser *p, enum jop op, const char *what);
-/* NULL on error. */
-struct jnode *jp_expression(struct jparser *p);
-enum { JP_NOCOND = 1, JP_PAREN = 2 };
-struct jnode *jp_tuple(struct jparser *p, int how);
-struct jnode *jp_target(struct jparser *p, bool names_only, bool namespaces);
-struct jnode *jp_filters(struct jparser *p, struct jnode *on, bool inline_);
-const struct jcall *jp_call_args(struct jparser *p);
-struct jnode *jp_postfix(struct jparser *p, struct jnode *n);
-bool jp_enter(struct jparser *p); /* false: too deep, error set */
 
 /* ---- values: making and asking (jinja_value.c) ---- */
 
 struct jv jv_str(const char *s, size_t n);
 struct jv jv_cstr(const char *s);
+/* Bytes [from, to) of a string, escaped if that is. */
+struct jv jv_sub(struct jv v, size_t from, size_t to);
 struct jv jv_int(int64_t i);
 struct jv jv_float(double f);
 struct jv jv_bool(bool b);
@@ -334,6 +311,7 @@ struct jv jv_undef(const char *name, size_t n);
 struct jv jv_undef_text(const char *text);
 struct jv jx_iter_of(struct jx *x, const struct jv *v, size_t n);
 const char *jv_type(struct jv v); /* Python's name of the type */
+bool jv_given(struct jv v);       /* neither absent nor None */
 bool jv_is_num(struct jv v);      /* bool, int, float */
 bool jv_is_int(struct jv v);      /* bool, int */
 double jv_num(struct jv v);
@@ -415,6 +393,9 @@ int jx_bind(struct jx *x, const char *what, const struct jargs *a,
             const char *params, size_t min, struct jv *v);
 int jx_want_int(struct jx *x, struct jv v, const char *what, int64_t *out);
 
+int jx_want_str(struct jx *x, struct jv v, const char *what);
+
+/* Filters, and methods: of the value 'v'. */
 typedef int jfilter_f(struct jx *x, struct jv v, const struct jargs *a,
                       struct jv *out);
 struct jfilter {
@@ -440,6 +421,15 @@ const struct jtest *jtest_find(const char *s, size_t n);
 
 /* Whether any type has a method of that name, or Python hides it. */
 bool jmethod_exists(struct jv name);
+/* item.a.0.b for attribute "a.0.b"; the item itself for none. 'otherwise',
+ * if given, stands in for what is undefined on the way. */
+int jx_attribute(struct jx *x, struct jv item, struct jv attr,
+                 struct jv otherwise, struct jv *out);
+/* Filters of jinja_sort.c. */
+jfilter_f jf_sort, jf_dictsort, jf_unique, jf_min, jf_max;
+/* Methods of jinja_search.c. */
+jfilter_f jm_split, jm_rsplit, jm_splitlines, jm_partition, jm_rpartition,
+    jm_find, jm_rfind, jm_rindex, jm_index, jm_count, jm_replace, jm_join;
 /* The method 'name' of a value of v's type as JV_METHOD; found says if the
  * type has it. unsafe: it would change the value. */
 int jx_method(struct jx *x, struct jv v, struct jv name, struct jv *out,

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool given(struct jv v)
-{
-    return v.kind != JV_ABSENT && v.kind != JV_NONE;
-}
-
 static int f_trim(struct jx *x, struct jv v, const struct jargs *a,
                   struct jv *out)
 {
@@ -23,12 +18,12 @@ static int f_trim(struct jx *x, struct jv v, const struct jargs *a,
     if (jx_bind(x, "trim", a, "chars", 0, &chars) < 0
         || jx_str(x, v, &v) < 0)
         return -1;
-    if (given(chars) && chars.kind != JV_STR)
+    if (jv_given(chars) && chars.kind != JV_STR)
         return jx_fail(x, "trim needs a string of characters, not '%s'",
                        jv_type(chars));
-    if (given(chars) && jx_scan(x, v.n * chars.n) < 0)
+    if (jv_given(chars) && jx_scan(x, v.n * chars.n) < 0)
         return -1;
-    *out = ju_strip(v, JU_BOTH, given(chars) ? &chars : NULL);
+    *out = ju_strip(v, JU_BOTH, jv_given(chars) ? &chars : NULL);
     return 0;
 }
 
@@ -108,7 +103,7 @@ static int f_replace(struct jx *x, struct jv v, const struct jargs *a,
     if (jx_bind(x, "replace", a, "old,new,count", 2, p) < 0
         || jx_str(x, v, &v) < 0 || jx_str(x, p[0], &p[0]) < 0
         || jx_str(x, p[1], &p[1]) < 0
-        || (given(p[2]) && jx_want_int(x, p[2], "replace", &count) < 0))
+        || (jv_given(p[2]) && jx_want_int(x, p[2], "replace", &count) < 0))
         return -1;
     return jx_replace(x, v, p[0], p[1], count, out);
 }
@@ -419,7 +414,7 @@ static int f_truncate(struct jx *x, struct jv v, const struct jargs *a,
         || jx_len(x, v, &size) < 0
         || (p[0].kind != JV_ABSENT
             && jx_want_int(x, p[0], "truncate", &length) < 0)
-        || (given(p[3]) && jx_want_int(x, p[3], "truncate", &leeway) < 0))
+        || (jv_given(p[3]) && jx_want_int(x, p[3], "truncate", &leeway) < 0))
         return -1;
     if (p[1].kind != JV_ABSENT)
         jx_truth(x, p[1], &kill);

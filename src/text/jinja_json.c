@@ -169,11 +169,6 @@ static int dump(struct dump *d, struct jv v)
     }
 }
 
-static bool given(struct jv v)
-{
-    return v.kind != JV_ABSENT && v.kind != JV_NONE;
-}
-
 static int set_indent(struct dump *d, struct jv v)
 {
     struct jb b;
@@ -208,9 +203,9 @@ int jx_tojson(struct jx *x, struct jv v, const struct jargs *a,
         jx_truth(x, p[0], &d.ascii);
     if (p[3].kind != JV_ABSENT)
         jx_truth(x, p[3], &d.sort);
-    if (given(p[1]) && set_indent(&d, p[1]) < 0)
+    if (jv_given(p[1]) && set_indent(&d, p[1]) < 0)
         return -1;
-    if (given(p[2])) {
+    if (jv_given(p[2])) {
         if (jx_collect(x, p[2], &sep, &n) < 0)
             return -1;
         if (n != 2 || sep[0].kind != JV_STR || sep[1].kind != JV_STR)

@@ -1,6 +1,6 @@
 /* Statements: tags and text to a list of nodes. */
 #include "config.h"
-#include "text/jinja.h"
+#include "text/jinja_parse.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

@@ -295,7 +295,8 @@ static bool plain_number(struct jv s, char *buf, size_t room)
     for (size_t i = 0; i < s.n; i++) {
         char ch = s.u.s[i];
 
-        if (ch == '_' && i > 0 && i + 1 < s.n && isalnum((unsigned char)s.u.s[i - 1])
+        if (ch == '_' && i > 0 && i + 1 < s.n
+            && isalnum((unsigned char)s.u.s[i - 1])
             && isalnum((unsigned char)s.u.s[i + 1]))
             continue;
         if (ch == '_' || ch == '\0' || n + 1 >= room)

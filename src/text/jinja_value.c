@@ -14,6 +14,14 @@ struct jv jv_cstr(const char *s)
     return jv_str(s, strlen(s));
 }
 
+struct jv jv_sub(struct jv v, size_t from, size_t to)
+{
+    struct jv s = jv_str(v.u.s + from, to - from);
+
+    s.flag = v.flag;
+    return s;
+}
+
 struct jv jv_int(int64_t i)
 {
     return (struct jv){.kind = JV_INT, .u.i = i};
@@ -104,6 +112,11 @@ static const char *type_name(enum jkind kind, int aux)
 const char *jv_type(struct jv v)
 {
     return type_name(v.kind, v.aux);
+}
+
+bool jv_given(struct jv v)
+{
+    return v.kind != JV_ABSENT && v.kind != JV_NONE;
 }
 
 bool jv_is_num(struct jv v)

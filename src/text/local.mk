@@ -43,6 +43,7 @@ noinst_LIBRARIES += src/text/libchat.a
 src_text_libchat_a_SOURCES = \
 	src/text/chat.c src/text/chat.h \
 	src/text/jinja.h src/text/jinja_case.inc \
+	src/text/jinja_args.c \
 	src/text/jinja_eval.c \
 	src/text/jinja_exec.c \
 	src/text/jinja_expr.c \
@@ -55,9 +56,12 @@ src_text_libchat_a_SOURCES = \
 	src/text/jinja_mem.c \
 	src/text/jinja_methods.c \
 	src/text/jinja_ops.c \
-	src/text/jinja_parse.c \
+	src/text/jinja_parse.c src/text/jinja_parse.h \
+	src/text/jinja_primary.c \
 	src/text/jinja_print.c \
+	src/text/jinja_search.c \
 	src/text/jinja_seqfilters.c \
+	src/text/jinja_sort.c \
 	src/text/jinja_tests.c \
 	src/text/jinja_unicode.c \
 	src/text/jinja_value.c
