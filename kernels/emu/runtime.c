@@ -199,6 +199,21 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n,
     return copy(dst, src, n, kind);
 }
 
+cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src,
+                              size_t spitch, size_t width, size_t height,
+                              enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    cudaError_t e = cudaSuccess;
+
+    if (width > dpitch || width > spitch)
+        return ret(cudaErrorInvalidValue);
+    for (size_t i = 0; i < height && e == cudaSuccess; i++)
+        e = cudaMemcpyAsync((char *)dst + i * dpitch,
+                            (const char *)src + i * spitch, width, kind,
+                            stream);
+    return e;
+}
+
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n,
                        enum cudaMemcpyKind kind)
 {
@@ -285,6 +300,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaSuccess;
 }
 
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    (void)event;
+    return cudaSuccess;
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     (void)event;
@@ -346,7 +367,7 @@ static const struct {
     const char *name, *text;
 } names[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
-    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", NULL},
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation",
      "out of memory"},
     {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
@@ -376,6 +397,8 @@ const char *cudaGetErrorString(cudaError_t error)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].e == error)
-            return names[i].text != NULL ? names[i].text : bn_emu_error();
+            return names[i].text != NULL     ? names[i].text
+                   : bn_emu_error()[0] != 0 ? bn_emu_error()
+                                            : "invalid argument";
     return "unknown error";
 }

@@ -11,4 +11,32 @@ check_PROGRAMS += $(OPS_TESTS)
 TESTS += $(OPS_TESTS)
 src_ops_test_cpu_t_SOURCES = src/ops/test/cpu.c
 src_ops_test_cpu_t_LDADD = $(OPS_LIBS) $(CMOCKA_LIBS)
+	src/ops/cpu.c src/ops/gemm.c
+OPS_LIBS = src/ops/libops.a $(KERNEL_LIBS)
+
+# The CUDA back end: for devices, for the emulator (tests), or absent
+EXTRA_DIST += src/ops/cuda_none.c
+OPS_CUDA = src/ops/cuda.h src/ops/cuda_state.h src/ops/cuda_dev.c \
+	src/ops/cuda_slots.c src/ops/cuda_host.c
+noinst_LIBRARIES += src/ops/libops_cuda.a src/ops/libops_emu.a
+if HAVE_CUDA
+src_ops_libops_cuda_a_SOURCES = $(OPS_CUDA) src/ops/cuda_lt.c
+src_ops_libops_cuda_a_CPPFLAGS = $(AM_CPPFLAGS) \
+	$(CUDA_CPPFLAGS:-I%=-isystem %)
+OPS_CUDA_LIBS = src/ops/libops_cuda.a $(OPS_LIBS) $(CUDA_KERNEL_LIBS)
+else
+src_ops_libops_cuda_a_SOURCES = src/ops/cuda.h src/ops/cuda_none.c
+OPS_CUDA_LIBS = src/ops/libops_cuda.a $(OPS_LIBS)
+endif
+src_ops_libops_emu_a_SOURCES = $(OPS_CUDA) src/ops/cuda_emu_gemm.c
+src_ops_libops_emu_a_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+OPS_EMU_LIBS = src/ops/libops_emu.a $(CUDA_EMU_LIBS) $(OPS_LIBS)
+
+if HAVE_CMOCKA
+OPS_TESTS = src/ops/test/cuda.t
+check_PROGRAMS += $(OPS_TESTS)
+TESTS += $(OPS_TESTS)
+src_ops_test_cuda_t_SOURCES = src/ops/test/cuda.c
+src_ops_test_cuda_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+src_ops_test_cuda_t_LDADD = $(OPS_EMU_LIBS) $(CMOCKA_LIBS)
 endif

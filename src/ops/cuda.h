@@ -1,0 +1,62 @@
+/* The CUDA back end: a device whose op table runs on one GPU. */
+#ifndef BN_OPS_CUDA_H
+#define BN_OPS_CUDA_H
+
+#include "ops/ops.h"
+
+struct bn_cuda_options {
+    int ordinal; /* among the visible devices */
+    int rank;    /* for messages */
+    int threads; /* of the CPU back end that runs what the GPU cannot */
+    bool strict; /* whatever would run on the CPU is an error instead */
+};
+
+/* Number of visible devices. -1 (BN_ERR_USAGE: "no CUDA device: why") when
+ * there is none, no driver, or this program was built without CUDA. */
+int bn_cuda_count(int *count, struct bn_err *err);
+
+/* The device, or NULL: BN_ERR_USAGE if there is none with that ordinal,
+ * BN_ERR_AGAIN if it does not answer. Takes its scratch memory (64 MiB) and
+ * pinned staging memory (16 MiB) now; slots allocate nothing and, but for
+ * to_host, sync and slots that run on the CPU, wait for nothing, so that a
+ * step can be captured as a graph.
+ *
+ * Beside what ops.h says: matrix products keep the algorithm that was chosen
+ * when their shape was first seen, the choice being a function of the shape,
+ * the library and the device, so that a run repeats. F32 is never rounded to
+ * TF32. A shape for which there is no kernel (head dimension above 256, rows
+ * of a norm that do not fit in shared memory, F64) is computed by the CPU
+ * back end through copies: counted, named once at debug level with shapes
+ * and caller, an error if strict. BURNISH_CUDA_HOST="slot slot ..." sends
+ * those slots to the CPU too, to see whether a kernel is at fault.
+ * An error names slot, shapes, rank and device. What a kernel does wrong is
+ * seen at the next wait; CUDA_LAUNCH_BLOCKING=1 makes it name the slot.
+ */
+struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o,
+                           struct bn_err *err);
+
+/* The stream (cudaStream_t) on which everything is enqueued. */
+void *bn_cuda_stream(const struct bn_dev *d);
+
+struct bn_cuda_memory {
+    size_t arenas;    /* device bytes of arenas now */
+    size_t peak;      /* and at most */
+    size_t scratch;   /* device bytes the back end itself took */
+    size_t pinned;    /* host bytes it pinned */
+    size_t available; /* free on the device now, whoever used the rest */
+    size_t total;
+};
+void bn_cuda_memory(const struct bn_dev *d, struct bn_cuda_memory *m);
+
+/* A slot that ran on the CPU, and how often. */
+struct bn_cuda_fallback {
+    const char *slot;
+    unsigned long times;
+};
+/* Fill at most 'most' of them; returns how many there are. */
+int bn_cuda_fallbacks(const struct bn_dev *d, struct bn_cuda_fallback *out,
+                      int most);
+/* Log them at the end of a run: one line, or none if there are none. */
+void bn_cuda_report(const struct bn_dev *d);
+
+#endif

@@ -1,0 +1,372 @@
+/* The device itself: memory, copies between it and the host, its reports. */
+#include "config.h"
+#include "ops/cuda_state.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "kernels/cast.h"
+
+/* What to do about an error: a hardware fault may be gone elsewhere. */
+static enum bn_err_code class_of(cudaError_t e)
+{
+    switch (e) {
+    case cudaErrorMemoryAllocation:
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInsufficientDriver:
+        return BN_ERR_USAGE;
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemNotReady:
+    case cudaErrorLaunchTimeout:
+        return BN_ERR_AGAIN;
+    default:
+        return BN_ERR_BUG;
+    }
+}
+
+void bn_cuda_failed(struct bn_dev *d, cudaError_t e, const char *what)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+
+    bn_dev_fail(d, class_of(e), "%s on rank %d, device %d: %s: %s", what,
+                s->o.rank, s->o.ordinal, cudaGetErrorName(e),
+                cudaGetErrorString(e));
+}
+
+int bn_cuda_count(int *count, struct bn_err *err)
+{
+    cudaError_t e = cudaGetDeviceCount(count);
+
+    if (e == cudaSuccess && *count > 0)
+        return 0;
+    *count = 0;
+    (void)cudaGetLastError();
+    return bn_fail(err, BN_ERR_USAGE, "no CUDA device: %s",
+                   e == cudaSuccess ? "none is visible"
+                                    : cudaGetErrorString(e));
+}
+
+/* --- memory ------------------------------------------------------------- */
+
+static int arena_init(struct bn_dev *d, struct bn_arena *a, const char *name,
+                      size_t size, struct bn_err *err)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+    size_t available = 0, total = 0;
+    void *p = NULL;
+    cudaError_t e;
+
+    *a = (struct bn_arena){.name = name};
+    if (size == 0)
+        return 0;
+    e = cudaMalloc(&p, size);
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)cudaMemGetInfo(&available, &total);
+        return bn_fail(err, class_of(e),
+                       "cannot take %zu bytes for %s on rank %d, device %d, "
+                       "of which %zu of %zu are free: %s", size, name,
+                       s->o.rank, s->o.ordinal, available, total,
+                       cudaGetErrorName(e));
+    }
+    a->base = p;
+    a->size = size;
+    s->arenas += size;
+    if (s->arenas > s->peak)
+        s->peak = s->arenas;
+    return 0;
+}
+
+static void arena_release(struct bn_dev *d, struct bn_arena *a)
+{
+    if (a->base != NULL) {
+        bn_cuda_of(d)->arenas -= a->size;
+        (void)cudaFree(a->base);
+    }
+    *a = (struct bn_arena){0};
+}
+
+void bn_cuda_memory(const struct bn_dev *d, struct bn_cuda_memory *m)
+{
+    const struct bn_cuda *s = bn_cuda_of(d);
+
+    *m = (struct bn_cuda_memory){
+        .arenas = s->arenas,
+        .peak = s->peak,
+        .scratch = (size_t)BN_CUDA_SCRATCH + BN_CUDA_GEMM,
+        .pinned = (size_t)BN_CUDA_STAGES * BN_CUDA_STAGE};
+    (void)cudaMemGetInfo(&m->available, &m->total);
+}
+
+/* --- copies ------------------------------------------------------------- */
+
+/* The next piece of pinned memory, free of earlier copies; -1 on failure. */
+static int take_stage(struct bn_dev *d)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+    int i = s->next_stage;
+    cudaError_t e = cudaEventQuery(s->stage[i].done);
+
+    s->next_stage = (i + 1) % BN_CUDA_STAGES;
+    if (e == cudaErrorNotReady)
+        e = cudaEventSynchronize(s->stage[i].done);
+    if (e == cudaSuccess)
+        return i;
+    bn_cuda_failed(d, e, "copy");
+    return -1;
+}
+
+/* Elements of a piece: both formats fit in it. */
+static size_t piece_of(enum bn_dtype a, enum bn_dtype b)
+{
+    size_t size = bn_dtype_size(a), other = bn_dtype_size(b);
+
+    return BN_CUDA_STAGE / (size > other ? size : other);
+}
+
+static int convert(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
+                   const void *src, enum bn_dtype src_type, size_t n)
+{
+    if (bn_cast_cpu(dst, dst_type, src, src_type, n) == 0)
+        return 0;
+    bn_dev_fail(d, BN_ERR_BUG, "no conversion from %s to %s",
+                bn_dtype_name(src_type), bn_dtype_name(dst_type));
+    return -1;
+}
+
+static void from_host(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
+                      const void *host_src, enum bn_dtype src_type, size_t n)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+    size_t piece = piece_of(dst_type, src_type);
+    size_t to = bn_dtype_size(dst_type), from = bn_dtype_size(src_type);
+
+    for (size_t at = 0; at < n && !d->failed; at += piece) {
+        size_t m = n - at < piece ? n - at : piece;
+        int i = take_stage(d);
+        cudaError_t e;
+
+        if (i < 0
+            || convert(d, s->stage[i].p, dst_type,
+                       (const char *)host_src + at * from, src_type, m) < 0)
+            return;
+        e = cudaMemcpyAsync((char *)dst + at * to, s->stage[i].p, m * to,
+                            cudaMemcpyHostToDevice, s->stream);
+        if (e == cudaSuccess)
+            e = cudaEventRecord(s->stage[i].done, s->stream);
+        if (e != cudaSuccess)
+            bn_cuda_failed(d, e, "copy to the device");
+    }
+}
+
+static void to_host(struct bn_dev *d, void *host_dst, enum bn_dtype dst_type,
+                    const void *src, enum bn_dtype src_type, size_t n)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+    size_t piece = piece_of(dst_type, src_type);
+    size_t to = bn_dtype_size(dst_type), from = bn_dtype_size(src_type);
+
+    for (size_t at = 0; at < n && !d->failed; at += piece) {
+        size_t m = n - at < piece ? n - at : piece;
+        int i = take_stage(d);
+        cudaError_t e;
+
+        if (i < 0)
+            return;
+        e = cudaMemcpyAsync(s->stage[i].p, (const char *)src + at * from,
+                            m * from, cudaMemcpyDeviceToHost, s->stream);
+        if (e == cudaSuccess)
+            e = cudaStreamSynchronize(s->stream);
+        if (e != cudaSuccess)
+            bn_cuda_failed(d, e, "copy from the device, or a kernel before "
+                                 "it (CUDA_LAUNCH_BLOCKING=1 tells which)");
+        else
+            (void)convert(d, (char *)host_dst + at * to, dst_type,
+                          s->stage[i].p, src_type, m);
+    }
+}
+
+static void zero(struct bn_dev *d, void *p, size_t bytes)
+{
+    cudaError_t e;
+
+    if (d->failed || bytes == 0)
+        return;
+    e = cudaMemsetAsync(p, 0, bytes, bn_cuda_of(d)->stream);
+    if (e != cudaSuccess)
+        bn_cuda_failed(d, e, "zero");
+}
+
+static void sync(struct bn_dev *d)
+{
+    cudaError_t e;
+
+    if (d->failed)
+        return;
+    e = cudaStreamSynchronize(bn_cuda_of(d)->stream);
+    if (e != cudaSuccess)
+        bn_cuda_failed(d, e, "a kernel before this wait "
+                             "(CUDA_LAUNCH_BLOCKING=1 tells which)");
+}
+
+/* --- what runs on the CPU ------------------------------------------------- */
+
+bool bn_cuda_lend(struct bn_dev *d, const char *slot, const char *shapes,
+                  const void *caller)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+    Dl_info where = {0};
+    int i = 0;
+
+    while (i < s->nfallback && strcmp(s->fallback[i].slot, slot) != 0)
+        i++;
+    if (s->o.strict) {
+        bn_dev_fail(d, BN_ERR_USAGE, "%s (%s) has no kernel on rank %d, "
+                    "device %d, and --strict-device forbids the CPU", slot,
+                    shapes, s->o.rank, s->o.ordinal);
+        return false;
+    }
+    if (i == s->nfallback) {
+        if (i == BN_CUDA_SLOTS)
+            return true;
+        s->fallback[s->nfallback++] = (struct bn_cuda_fallback){slot, 0};
+        if (dladdr(caller, &where) != 0)
+            bn_debug("%s (%s) runs on the CPU, called from %s+0x%zx", slot,
+                     shapes, where.dli_fname,
+                     (size_t)((const char *)caller
+                              - (const char *)where.dli_fbase));
+    }
+    s->fallback[i].times++;
+    return true;
+}
+
+int bn_cuda_fallbacks(const struct bn_dev *d, struct bn_cuda_fallback *out,
+                      int most)
+{
+    const struct bn_cuda *s = bn_cuda_of(d);
+
+    for (int i = 0; i < s->nfallback && i < most; i++)
+        out[i] = s->fallback[i];
+    return s->nfallback;
+}
+
+void bn_cuda_report(const struct bn_dev *d)
+{
+    const struct bn_cuda *s = bn_cuda_of(d);
+    char list[600] = "";
+
+    for (int i = 0; i < s->nfallback; i++) {
+        size_t n = strlen(list);
+
+        snprintf(list + n, sizeof(list) - n, "%s%s %lu", i > 0 ? ", " : "",
+                 s->fallback[i].slot, s->fallback[i].times);
+    }
+    if (s->nfallback > 0)
+        bn_warn("ran on the CPU instead of device %d (slot, times): %s",
+                s->o.ordinal, list);
+}
+
+/* --- life ------------------------------------------------------------------ */
+
+static void destroy(struct bn_dev *d)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+
+    if (s->stream != NULL)
+        (void)cudaStreamSynchronize(s->stream);
+    bn_cuda_gemm_destroy(s->gemm);
+    for (int i = 0; i < BN_CUDA_STAGES; i++) {
+        if (s->stage[i].done != NULL)
+            (void)cudaEventDestroy(s->stage[i].done);
+        (void)cudaFreeHost(s->stage[i].p);
+    }
+    (void)cudaFree(s->scratch);
+    if (s->stream != NULL)
+        (void)cudaStreamDestroy(s->stream);
+    bn_dev_destroy(s->cpu);
+    free(s);
+    free(d);
+}
+
+static cudaError_t take(struct bn_cuda *s)
+{
+    cudaError_t e = cudaSetDevice(s->o.ordinal);
+    void *p = NULL;
+
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaMalloc(&p, (size_t)BN_CUDA_SCRATCH + BN_CUDA_GEMM);
+    s->scratch = p;
+    for (int i = 0; i < BN_CUDA_STAGES && e == cudaSuccess; i++) {
+        p = NULL;
+        e = cudaMallocHost(&p, BN_CUDA_STAGE);
+        s->stage[i].p = p;
+        if (e == cudaSuccess)
+            e = cudaEventCreateWithFlags(&s->stage[i].done,
+                                         cudaEventDisableTiming);
+    }
+    return e;
+}
+
+struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o, struct bn_err *err)
+{
+    struct bn_dev *d;
+    struct bn_cuda *s;
+    cudaError_t e;
+    int count;
+
+    if (bn_cuda_count(&count, err) < 0)
+        return NULL;
+    if (o->ordinal < 0 || o->ordinal >= count) {
+        bn_fail(err, BN_ERR_USAGE, "no CUDA device %d: %d visible (0 to %d)",
+                o->ordinal, count, count - 1);
+        return NULL;
+    }
+    d = BN_NEW(struct bn_dev);
+    s = BN_NEW(struct bn_cuda);
+    s->o = *o;
+    *d = (struct bn_dev){.op = bn_cuda_ops, .name = "cuda", .state = s,
+                         .destroy = destroy};
+    d->op.arena_init = arena_init;
+    d->op.arena_release = arena_release;
+    d->op.from_host = from_host;
+    d->op.to_host = to_host;
+    d->op.zero = zero;
+    d->op.sync = sync;
+    s->forced = getenv("BURNISH_CUDA_HOST");
+    if (s->forced != NULL && bn_cuda_check_names(s->forced, err) < 0)
+        goto error;
+    s->cpu = bn_dev_cpu(o->threads, err);
+    if (s->cpu == NULL)
+        goto error;
+    d->threads = s->cpu->threads;
+    e = take(s);
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        bn_fail(err, class_of(e), "cannot use CUDA device %d on rank %d: %s: "
+                "%s", o->ordinal, o->rank, cudaGetErrorName(e),
+                cudaGetErrorString(e));
+        goto error;
+    }
+    s->gemm = bn_cuda_gemm_create(s->scratch + BN_CUDA_SCRATCH, BN_CUDA_GEMM,
+                                  s->stream, err);
+    if (s->gemm == NULL)
+        goto error;
+    return d;
+error:
+    destroy(d);
+    return NULL;
+}
+
+void *bn_cuda_stream(const struct bn_dev *d)
+{
+    return bn_cuda_of(d)->stream;
+}

@@ -1,0 +1,71 @@
+/* What the files of the CUDA back end share. */
+#ifndef BN_OPS_CUDA_STATE_H
+#define BN_OPS_CUDA_STATE_H
+
+#ifdef BN_EMU
+#include "kernels/emu/runtime.h"
+#else
+#include <cuda_runtime_api.h>
+#endif
+
+#include "kernels/gemm.h"
+#include "ops/cuda.h"
+
+enum {
+    BN_CUDA_STAGES = 16,
+    BN_CUDA_STAGE = 1 << 20,
+    BN_CUDA_SCRATCH = 32 << 20, /* partial sums of gradients */
+    BN_CUDA_GEMM = 32 << 20,    /* workspace of matrix products */
+    BN_CUDA_SLOTS = 40,
+};
+
+struct bn_cuda_gemm;
+
+struct bn_cuda {
+    struct bn_cuda_options o;
+    cudaStream_t stream;
+    struct bn_dev *cpu;
+    struct bn_cuda_gemm *gemm;
+    char *scratch; /* BN_CUDA_SCRATCH, then BN_CUDA_GEMM bytes */
+    /* Pinned memory on the way to the device, a piece at a time. */
+    struct {
+        char *p;
+        cudaEvent_t done;
+    } stage[BN_CUDA_STAGES];
+    int next_stage;
+    size_t arenas, peak;
+    struct bn_cuda_fallback fallback[BN_CUDA_SLOTS];
+    int nfallback;
+    const char *forced; /* slots sent to the CPU, or NULL; the environment's */
+};
+
+static inline struct bn_cuda *bn_cuda_of(const struct bn_dev *d)
+{
+    return d->state;
+}
+
+/* Keep the failure of a call for slot 'what' (shapes in words). */
+void bn_cuda_failed(struct bn_dev *d, cudaError_t e, const char *what);
+/* Count a slot that runs on the CPU; true if it may. 'caller': an address in
+ * the code that asked. */
+bool bn_cuda_lend(struct bn_dev *d, const char *slot, const char *shapes,
+                  const void *caller);
+
+/* The slots on the GPU; on the CPU through copies, none of them counted. */
+extern const struct bn_ops bn_cuda_ops, bn_cuda_on_host;
+/* Was this slot sent to the CPU by name? */
+bool bn_cuda_forced(const struct bn_dev *d, const char *slot);
+/* -1 unless 'names' (space-separated) are all slots that can be. */
+int bn_cuda_check_names(const char *names, struct bn_err *err);
+
+/* Matrix products: cublasLt, or the host's under the emulator. g's pointers
+ * are device memory. */
+struct bn_cuda_gemm *bn_cuda_gemm_create(void *work, size_t bytes,
+                                         cudaStream_t stream,
+                                         struct bn_err *err);
+void bn_cuda_gemm_destroy(struct bn_cuda_gemm *s);
+/* Returns 0, or -1 with the reason in 'why'. */
+int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
+                     char *why, size_t size);
+
+#endif
