@@ -33,3 +33,13 @@ EXTRA_DIST += $(TEXT_T)
 DATA_T = t/t3100-data-inputs.t t/t3110-tokenize.t
 TESTS += $(DATA_T)
 EXTRA_DIST += $(DATA_T)
+	t/t4010-tensorboard.t \
+	t/t5000-boot.t \
+	t/t5001-boot-slurm.t
+TESTS += $(SHARNESS_TESTS)
+	t/t4010-tensorboard.t \
+	t/t5000-boot.t \
+	t/t5001-ranks-slurm.t \
+	t/t5010-comm.t
+TESTS += $(SHARNESS_TESTS)
+EXTRA_DIST += t/tlib.sh t/mpi.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)

@@ -26,3 +26,12 @@ bn_ranks()
     timeout -k 5 "${BN_RANKS_LIMIT:-120}" mpirun --allow-run-as-root \
         --oversubscribe --bind-to none -n "$bn_n" "$@"
 }
+
+# The nodes of the private cluster are one host, where Open MPI's shared
+# memory segments of both would have the same names.
+bn_mpi_two_nodes()
+{
+    OMPI_MCA_btl=self,tcp
+    OMPI_MCA_btl_tcp_if_include=lo
+    export OMPI_MCA_btl OMPI_MCA_btl_tcp_if_include
+}

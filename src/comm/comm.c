@@ -29,3 +29,15 @@ int bn_comm_agree(struct bn_comm *c, enum bn_err_code mine,
                 (int)(v & 0xffffffff), bn_err_name((enum bn_err_code)(v >> 32)));
     return -1;
 }
+
+#ifndef HAVE_MPI
+struct bn_comm *bn_comm_mpi(int rank, int size, double timeout,
+                            const struct bn_comm_watch *watch,
+                            struct bn_err *err)
+{
+    (void)rank, (void)timeout, (void)watch;
+    bn_fail(err, BN_ERR_USAGE, "%d ranks on CPUs need MPI, and this build has"
+            " none (configure --with-mpi)", size);
+    return NULL;
+}
+#endif

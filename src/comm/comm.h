@@ -9,6 +9,7 @@
 #ifndef BN_COMM_COMM_H
 #define BN_COMM_COMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/dtype.h"
@@ -40,6 +41,11 @@ struct bn_comm_ops {
                 struct bn_err *err);
     int (*recv)(struct bn_comm *c, void *buf, size_t bytes, int from,
                 struct bn_err *err);
+    /* Both at once, so that neighbours may send to each other; 'to' or 'from'
+     * -1: only the other. Buffers must not overlap. */
+    int (*sendrecv)(struct bn_comm *c, const void *out, size_t out_bytes,
+                    int to, void *in, size_t in_bytes, int from,
+                    struct bn_err *err);
     int (*barrier)(struct bn_comm *c, struct bn_err *err);
     /* A communicator of the ranks that give the same color, in the order of
      * key. */
@@ -49,6 +55,27 @@ struct bn_comm_ops {
     void (*abort)(struct bn_comm *c, enum bn_err_code code);
     void (*destroy)(struct bn_comm *c);
 };
+
+/* What is known about ranks from elsewhere (files that they publish), for
+ * those that wait for them. */
+struct bn_comm_watch {
+    /* Where a rank is, "load" or "step 7", into 'out' of 64 bytes; "" if it
+     * is not known. */
+    void (*where)(void *arg, int rank, char *out);
+    /* 0 while the rank may still come, else -1 with an error that names it
+     * and has the class of its failure. */
+    int (*failed)(void *arg, int rank, struct bn_err *err);
+    void *arg;
+};
+
+/* The world of 'size' ranks over MPI (CPU memory), which is initialised here
+ * and so must not be before. Waits end after 'timeout' seconds; those above
+ * 30 s say for whom and in which phase. A rank whose process is gone, or that
+ * 'watch' (may be NULL; copied) calls failed, ends every wait in seconds.
+ * After a failure every later call fails too. One a process. Collective. */
+struct bn_comm *bn_comm_mpi(int rank, int size, double timeout,
+                            const struct bn_comm_watch *watch,
+                            struct bn_err *err);
 
 /* A group of this process alone; never fails. Several may exist. */
 struct bn_comm *bn_comm_self(void);

@@ -44,6 +44,15 @@ static int recv(struct bn_comm *c, void *buf, size_t bytes, int from,
                    from);
 }
 
+static int sendrecv(struct bn_comm *c, const void *out, size_t out_bytes,
+                    int to, void *in, size_t in_bytes, int from,
+                    struct bn_err *err)
+{
+    if (to >= 0 && send(c, out, out_bytes, to, err) < 0)
+        return -1;
+    return from >= 0 ? recv(c, in, in_bytes, from, err) : 0;
+}
+
 static int barrier(struct bn_comm *c, struct bn_err *err)
 {
     (void)c, (void)err;
@@ -75,6 +84,7 @@ static const struct bn_comm_ops self_ops = {
     .bcast = bcast,
     .send = send,
     .recv = recv,
+    .sendrecv = sendrecv,
     .barrier = barrier,
     .split = split,
     .abort = stop,

@@ -1,5 +1,5 @@
 #!/bin/sh
-test_description='ranks find each other under srun, over two nodes'
+test_description='ranks of srun, over two nodes: boot, collectives, a lost rank'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
 . "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/slurm/lib.sh"
@@ -22,5 +22,19 @@ test_expect_success 'a rank that does not come is named at the deadline' '
     ! timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix \
         "$rank" 4 late 2 9 2>err &&
     grep "error: boot: rank 2 did not come in 4 s" err
+'
+
+comm=$BN_BUILDDIR/src/comm/test/rank
+bn_mpi_two_nodes
+test_expect_success 'collectives over two nodes' '
+    timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix "$comm" ops >out &&
+    sort out >sorted &&
+    printf "rank %s of 4: ok\n" 0 1 2 3 >want &&
+    test_cmp want sorted
+'
+test_expect_success 'a rank that is killed is named by the others' '
+    ! timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix "$comm" die 1 \
+        2>err &&
+    grep "rank [023]/4: error: rank 1 is gone" err
 '
 test_done
