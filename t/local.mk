@@ -12,34 +12,19 @@ include t/slurm/local.mk
 
 # One a line, slow ones first.
 SHARNESS_TESTS = \
+	t/t5001-ranks-slurm.t \
+	t/t4001-golden.t \
 	t/t0000-tlib.t \
 	t/t0001-layers.t \
 	t/t1001-run-file.t \
 	t/t1002-man.t \
-	t/t4001-golden.t \
+	t/t3001-tokenizer-golden.t \
+	t/t3100-data-inputs.t \
+	t/t3101-render.t \
+	t/t3110-tokenize.t \
 	t/t4010-tensorboard.t \
 	t/t5000-boot.t \
-	t/t5001-boot-slurm.t
+	t/t5010-comm.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/mpi.sh t/golden/trajectory.py t/layers.awk \
 	t/tb-read.py $(SHARNESS_TESTS)
-
-# text
-TEXT_T = t/t3001-tokenizer-golden.t t/t3101-render.t
-TESTS += $(TEXT_T)
-EXTRA_DIST += $(TEXT_T)
-
-# data
-DATA_T = t/t3100-data-inputs.t t/t3110-tokenize.t
-TESTS += $(DATA_T)
-EXTRA_DIST += $(DATA_T)
-	t/t4010-tensorboard.t \
-	t/t5000-boot.t \
-	t/t5001-boot-slurm.t
-TESTS += $(SHARNESS_TESTS)
-	t/t4010-tensorboard.t \
-	t/t5000-boot.t \
-	t/t5001-ranks-slurm.t \
-	t/t5010-comm.t
-TESTS += $(SHARNESS_TESTS)
-EXTRA_DIST += t/tlib.sh t/mpi.sh t/layers.awk t/tb-read.py $(SHARNESS_TESTS)

@@ -11,8 +11,7 @@ check_PROGRAMS += $(OPS_TESTS)
 TESTS += $(OPS_TESTS)
 src_ops_test_cpu_t_SOURCES = src/ops/test/cpu.c
 src_ops_test_cpu_t_LDADD = $(OPS_LIBS) $(CMOCKA_LIBS)
-	src/ops/cpu.c src/ops/gemm.c
-OPS_LIBS = src/ops/libops.a $(KERNEL_LIBS)
+endif
 
 # The CUDA back end: for devices, for the emulator (tests), or absent
 EXTRA_DIST += src/ops/cuda_none.c
@@ -33,9 +32,8 @@ src_ops_libops_emu_a_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 OPS_EMU_LIBS = src/ops/libops_emu.a $(CUDA_EMU_LIBS) $(OPS_LIBS)
 
 if HAVE_CMOCKA
-OPS_TESTS = src/ops/test/cuda.t
-check_PROGRAMS += $(OPS_TESTS)
-TESTS += $(OPS_TESTS)
+check_PROGRAMS += src/ops/test/cuda.t
+TESTS += src/ops/test/cuda.t
 src_ops_test_cuda_t_SOURCES = src/ops/test/cuda.c
 src_ops_test_cuda_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 src_ops_test_cuda_t_LDADD = $(OPS_EMU_LIBS) $(CMOCKA_LIBS)
