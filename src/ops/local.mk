@@ -38,3 +38,10 @@ src_ops_test_cuda_t_SOURCES = src/ops/test/cuda.c
 src_ops_test_cuda_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 src_ops_test_cuda_t_LDADD = $(OPS_EMU_LIBS) $(CMOCKA_LIBS)
 endif
+noinst_PROGRAMS += src/ops/bench/bench-ops
+src_ops_bench_bench_ops_SOURCES = src/ops/bench/ops.c
+src_ops_bench_bench_ops_LDADD = $(OPS_LIBS)
+
+.PHONY: bench-ops
+bench-ops: src/ops/bench/bench-ops
+	src/ops/bench/bench-ops

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "base/tap.h"
+#include "kernels/gemm.h"
 #include "kernels/test/check.h"
 #include "ops/floor.h"
 #include "ops/ops.h"
@@ -57,12 +58,13 @@ static void layer_free(struct layer *l)
     buf_free(&l->dw);
 }
 
+/* 'size' is that of the terms. */
 static void expect(const struct buf *got, struct buf *want, struct bn_gemm g,
-                   const char *what)
+                   double size, const char *what)
 {
     g.c = want->p;
     bn_gemm_ref(&g);
-    buf_close(got, want, 1e-6, 2e-6 * sqrt(g.k + 1.0) + 1e-6, what);
+    buf_close(got, want, 1e-6, 2e-6 * size * sqrt(g.k + 1.0) + 1e-6, what);
     buf_free(want);
 }
 
@@ -85,7 +87,7 @@ static void forward(struct bn_dev *d, struct layer *l, bool acc, bool bias)
                             .bias = b,
                             .ldc = l->ld,
                             .acc = acc},
-           "linear");
+           1, "linear");
 }
 
 static void logits(struct bn_dev *d, struct layer *l)
@@ -105,7 +107,7 @@ static void logits(struct bn_dev *d, struct layer *l)
                             .b = l->w.p,
                             .ldb = l->cols,
                             .ldc = l->ld},
-           "linear_f32");
+           1, "linear_f32");
     buf_free(&y);
 }
 
@@ -128,7 +130,7 @@ static void backward(struct bn_dev *d, struct layer *l, bool acc)
                             .b_by_k = true,
                             .ldc = l->cols,
                             .acc = acc},
-           "linear_dx");
+           sqrt(l->cols + 1.0), "linear_dx");
     d->op.linear_dw(d, l->t, l->dw.p, l->y.p, l->ld, l->x.p, l->rows, l->cols,
                     l->n);
     expect(&l->dw, &dwant,
@@ -145,7 +147,7 @@ static void backward(struct bn_dev *d, struct layer *l, bool acc)
                             .b_by_k = true,
                             .ldc = l->cols,
                             .acc = true},
-           "linear_dw");
+           sqrt(l->cols + 1.0), "linear_dw");
     buf_free(&dx);
 }
 
