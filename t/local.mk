@@ -28,3 +28,28 @@ SHARNESS_TESTS = \
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/mpi.sh t/golden/trajectory.py t/layers.awk \
 	t/tb-read.py $(SHARNESS_TESTS)
+
+# Against other implementations, each in a throw-away environment: not part
+# of 'check', since they install what they compare with.
+PEERS += t/peers/tokenizers.sh
+EXTRA_DIST += $(PEERS) t/peers/compare_ids.py
+.PHONY: check-peers
+check-peers: all
+	@$(AM_TESTS_ENVIRONMENT) rc=0; for t in $(PEERS); do \
+		echo "# $$t"; $(SHELL) $(srcdir)/$$t || rc=1; done; exit $$rc
+
+# A minute of each fuzz target, from the corpus t/data/fuzz-NAME.
+EXTRA_DIST += $(FUZZ_CORPUS)
+FUZZ_CORPUS = t/data/fuzz-tokenizer/bytes t/data/fuzz-tokenizer/regex \
+	t/data/fuzz-tokenizer/pieces t/data/fuzz-tokenizer/metaspace \
+	t/data/fuzz-tokenizer/hostile-nested \
+	t/data/fuzz-tokenizer/hostile-numbers \
+	t/data/fuzz-tokenizer/hostile-surrogate \
+	t/data/fuzz-tokenizer/hostile-cycle
+CLEANFILES += $(FUZZERS)
+.PHONY: fuzz-smoke
+fuzz-smoke: fuzz $(FUZZERS)
+	for f in $(FUZZERS); do \
+		$(MKDIR_P) $$f.corpus && $$f -max_total_time=$(FUZZ_SECONDS) \
+		-timeout=10 -max_len=32768 -rss_limit_mb=2048 $$f.corpus \
+		$(srcdir)/t/data/fuzz-$${f##*/} || exit 1; done

@@ -99,3 +99,23 @@ src_text_test_tokenizer_t_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
 src_text_test_tokenizer_t_SOURCES = src/text/test/tokenizer.c
 src_text_test_tokenizer_t_LDADD = $(TEXT_LIBS) $(CMOCKA_LIBS)
 endif
+
+BENCHES += bench-text
+EXTRA_DIST += src/text/bench/bench.sh src/text/bench/bench.py
+.PHONY: bench-text
+bench-text: src/text/bench/bench-encode
+	$(SHELL) $(srcdir)/src/text/bench/bench.sh $<
+
+# Built by clang, from sources, for 'make fuzz-smoke' alone.
+FUZZERS += src/text/fuzz/tokenizer
+EXTRA_DIST += src/text/fuzz/tokenizer.c
+TEXT_FUZZ_FILES = src/text/fuzz/tokenizer.c $(src_text_libtext_a_SOURCES) \
+	src/text/words_v3.c $(src_base_libbase_a_SOURCES)
+src/text/fuzz/tokenizer: $(TEXT_FUZZ_FILES)
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) \
+		$(src_text_libtext_a_CPPFLAGS) $(CPPFLAGS) $(TEXT_FUZZ_V3) \
+		-o $@ $(filter %.c,$^) $(PCRE2_LIBS) $(UTF8PROC_LIBS) \
+		$(JANSSON_LIBS) $(XXHASH_LIBS) -lpthread -lm
+if HAVE_V3
+TEXT_FUZZ_V3 = -mavx2 -mbmi -mbmi2 -maes
+endif
