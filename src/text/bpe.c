@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "text/simd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,7 +283,7 @@ static void load_bytes(struct bn_bpe *b)
 int bn_bpe_init(struct bn_bpe *b, const json_t *model, const char *where,
                 struct bn_err *err)
 {
-    *b = (struct bn_bpe){0};
+    *b = (struct bn_bpe){.v3 = bn_has_v3()};
     if (load_options(b, model, where, err) < 0
         || load_vocab(b, model, where, err) < 0
         || load_merges(b, model, where, err) < 0

@@ -38,6 +38,7 @@ struct bn_bpe {
     int32_t fallback[256];      /* id of <0xNN>, or -1 */
     bool byte_fallback, fuse_unk, ignore_merges;
     int32_t unk;                /* -1: none */
+    bool v3;                    /* bn_has_v3() */
     char *prefix, *suffix;      /* of inner and last symbols; NULL: none */
 };
 

@@ -14,6 +14,7 @@
 #include "text/bpe.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "text/simd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +49,10 @@ void bn_bpe_work_release(struct bn_bpe_work *w)
 
 typedef int32_t v8i32 __attribute__((vector_size(32)));
 
+#define BN_INLINE static inline __attribute__((always_inline))
+
 /* The least of v[0..n), n a multiple of 8 and at least 8. */
-static inline int32_t least(const int32_t *v, size_t n)
+BN_INLINE int32_t least(const int32_t *v, size_t n)
 {
     v8i32 m, x;
     int32_t best;
@@ -67,7 +70,7 @@ static inline int32_t least(const int32_t *v, size_t n)
 }
 
 /* A pair as one number: its rank, then its place. */
-static inline int32_t pair_at(const struct bn_bpe *b, const uint32_t *id,
+BN_INLINE int32_t pair_at(const struct bn_bpe *b, const uint32_t *id,
                               unsigned i, unsigned next)
 {
     uint32_t r = bn_bpe_rank(b, id[i], id[next]);
@@ -78,8 +81,8 @@ static inline int32_t pair_at(const struct bn_bpe *b, const uint32_t *id,
 /* Merge id[0..n), n <= SMALL; len[i], if not NULL, becomes the number of
  * symbols in id[i]. Returns the new n. Symbols stay in place while pairs are
  * merged; a bit says which are left. */
-static size_t merge_small(const struct bn_bpe *b, uint32_t *id, uint32_t *len,
-                          size_t n)
+BN_INLINE size_t merge_few(const struct bn_bpe *b, uint32_t *id,
+                           uint32_t *len, size_t n)
 {
     int32_t pair[SMALL];
     uint64_t left = n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
@@ -121,6 +124,24 @@ static size_t merge_small(const struct bn_bpe *b, uint32_t *id, uint32_t *len,
                                 : (uint32_t)n) - i;
     }
     return m;
+}
+
+#ifdef BN_HAVE_V3
+BN_V3 static size_t merge_few_v3(const struct bn_bpe *b, uint32_t *id,
+                                 uint32_t *len, size_t n)
+{
+    return merge_few(b, id, len, n);
+}
+#endif
+
+static size_t merge_small(const struct bn_bpe *b, uint32_t *id, uint32_t *len,
+                          size_t n)
+{
+#ifdef BN_HAVE_V3
+    if (b->v3)
+        return merge_few_v3(b, id, len, n);
+#endif
+    return merge_few(b, id, len, n);
 }
 
 /* A binary heap of rank << 32 | position, smallest first. */
