@@ -156,6 +156,8 @@ static void put_pair(struct bn_bpe *b, uint32_t left, uint32_t right,
     while (b->pairs[i] != 0 && b->pairs[i] >> BN_BPE_RANK_BITS != key)
         i = (i + 1) & b->pair_mask;
     b->pairs[i] = key << BN_BPE_RANK_BITS | (rank + 1);
+    uint32_t bit = bn_bpe_hash(left, right) >> b->maybe_shift;
+    b->maybe[bit / 64] |= (uint64_t)1 << bit % 64;
 }
 
 static int add_merge(struct bn_bpe *b, const json_t *m, uint32_t rank,
@@ -210,6 +212,9 @@ static int load_merges(struct bn_bpe *b, const json_t *model,
     b->made = BN_NEWN(uint32_t, n + 1);
     b->pair_mask = table_size(n) - 1;
     b->pairs = BN_NEWN(uint64_t, (size_t)b->pair_mask + 1);
+    /* Eight bits or more for each place of the table. */
+    b->maybe_shift = 32 - 3 - __builtin_ctz(b->pair_mask + 1);
+    b->maybe = BN_NEWN(uint64_t, ((size_t)1 << (32 - b->maybe_shift)) / 64);
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         rc = add_merge(b, json_array_get(merges, i), i, &made, where, err);
     bn_str_release(&made);
@@ -280,6 +285,18 @@ static void load_bytes(struct bn_bpe *b)
     }
 }
 
+static void load_chars(struct bn_bpe *b)
+{
+    if (b->prefix != NULL || b->suffix != NULL)
+        return;
+    b->char_sym = bn_malloc(65536 * sizeof(int32_t));
+    for (uint32_t cp = 0; cp < 65536; cp++) {
+        char c[4];
+
+        b->char_sym[cp] = bn_bpe_id(b, c, (size_t)bn_utf8_put(c, cp));
+    }
+}
+
 int bn_bpe_init(struct bn_bpe *b, const json_t *model, const char *where,
                 struct bn_err *err)
 {
@@ -292,6 +309,7 @@ int bn_bpe_init(struct bn_bpe *b, const json_t *model, const char *where,
         return -1;
     }
     load_bytes(b);
+    load_chars(b);
     return 0;
 }
 
@@ -302,6 +320,8 @@ void bn_bpe_release(struct bn_bpe *b)
     free(b->len);
     free(b->map);
     free(b->pairs);
+    free(b->maybe);
+    free(b->char_sym);
     free(b->made);
     free(b->prefix);
     free(b->suffix);

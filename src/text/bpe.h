@@ -31,8 +31,13 @@ struct bn_bpe {
     uint32_t map_mask;
     uint64_t *pairs;   /* hash table: left, right, rank + 1; 0 is empty */
     uint32_t pair_mask;
+    uint64_t *maybe;   /* bits by hash: clear where no pair is. Small enough
+                        * to stay near the processor. */
+    int maybe_shift;
     uint32_t *made;    /* [nmerge] the id a merge makes */
     uint32_t nmerge;
+    int32_t *char_sym;          /* [65536] id of a character below U+10000,
+                                 * -1: none; NULL with prefix or suffix */
     int32_t byte_sym[256];      /* id of a byte's byte-level name, or -1 */
     bool bytes_whole;           /* every byte has one */
     int32_t fallback[256];      /* id of <0xNN>, or -1 */
@@ -61,8 +66,11 @@ static inline uint32_t bn_bpe_rank(const struct bn_bpe *b, uint32_t left,
                                    uint32_t right)
 {
     uint64_t key = (uint64_t)left << BN_BPE_ID_BITS | right;
-    uint32_t i = bn_bpe_hash(left, right) & b->pair_mask;
+    uint32_t h = bn_bpe_hash(left, right), bit = h >> b->maybe_shift;
+    uint32_t i = h & b->pair_mask;
 
+    if ((b->maybe[bit / 64] >> bit % 64 & 1) == 0)
+        return BN_BPE_NO_RANK;
     for (;;) {
         uint64_t v = b->pairs[i];
 

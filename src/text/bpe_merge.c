@@ -363,10 +363,20 @@ static void symbols(const struct bn_bpe *b, struct bn_bpe_work *w,
     bool pending = false;
     size_t len;
 
+    bn_grow(&w->sym, &w->sym_cap, n + 1, sizeof(uint32_t));
     for (size_t i = 0; i < n; i += len) {
         len = 1;
         while (i + len < n && ((unsigned char)s[i + len] & 0xc0) == 0x80)
             len++;
+        if (b->char_sym != NULL && !pending && len < 4) {
+            uint32_t cp = 0;
+
+            bn_utf8_get(s + i, len, &cp);
+            if (b->char_sym[cp] >= 0) {
+                w->sym[w->n++] = (uint32_t)b->char_sym[cp];
+                continue;
+            }
+        }
         size_t m = dress(b, w, s + i, len, i == 0, i + len == n);
         int32_t id = bn_bpe_id(b, w->text, m);
 
