@@ -65,8 +65,8 @@ BN_INLINE void put_word(struct bn_encoder *e, bool wide, const char *w,
 #ifdef HOT_V3
 enum { LETTERS_READ = 33, LETTERS_MOST = 30 };
 
-/* Bytes of letters at p, whole characters; not more than 32, and from
- * LETTERS_MOST on there may be more. Letters are ASCII's, and of those with
+/* Bytes of letters at p. From LETTERS_MOST on there may be more, and the last
+ * character may be cut. Letters are ASCII's, and of those with
  * three bytes U+5000 to U+9FFF and U+AC00 to U+D77F; others end the run. */
 BN_INLINE size_t letters(const char *p)
 {
@@ -88,8 +88,8 @@ BN_INLINE size_t letters(const char *p)
         __m256i ed = _mm256_and_si256(
             _mm256_cmpeq_epi8(x, _mm256_set1_epi8((char)0xed)),
             _mm256_cmpgt_epi8(y, _mm256_set1_epi8((char)0x9d)));
-        unsigned lead = (unsigned)_mm256_movemask_epi8(_mm256_andnot_si256(
-                            _mm256_or_si256(ea, ed), han)) & 0x3fffffff;
+        unsigned lead = (unsigned)_mm256_movemask_epi8(
+            _mm256_andnot_si256(_mm256_or_si256(ea, ed), han));
 
         all |= lead | lead << 1 | lead << 2;
     }

@@ -32,7 +32,7 @@ static void random_text(struct bn_str *s, size_t chars)
         "\xe4\xb7\x80", "\xe5\x80\x80", "\xe9\xbf\xbf", "\xc3\xa9",
         "e\xcc\x81", "\xc2\xbd", "\xe3\x80\x80", "\xc2\xa0", "\xe2\x80\xa9",
         "\xe1\xa0\x8e", "\xf0\x9f\x99\x82", BN_MARK, BN_MARK BN_MARK,
-        "\xe2\x96\x82", "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8",
+        "\xe2\x96\x82", "\xe0\xa7\x87\xe0\xa6\xbe", "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8",
         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", ""};
 
     bn_str_clear(s);
@@ -197,6 +197,53 @@ static void test_merge(void **state)
         bn_bpe_release(&b);
         json_decref(model);
     }
+}
+
+/* Merges whose ranks fall from left to right, so that what the last symbols
+ * of a word are decides about its first ones: windows have to go back. */
+static void test_chain(void **state)
+{
+    enum { CHAIN = 150 };
+    json_t *vocab = json_object(), *merges = json_array(), *model;
+    struct bn_bpe_work w = {0}, h = {0};
+    struct bn_bpe b;
+    struct bn_err err;
+
+    (void)state;
+    for (int i = 0; i < CHAIN; i++) {
+        char c[12] = "";
+        int n = bn_utf8_put(c, 0x100 + (uint32_t)i);
+
+        json_object_set_new(vocab, c, json_integer(i));
+        bn_utf8_put(c + n, 0x101 + (uint32_t)i);
+        if (i + 1 < CHAIN)
+            json_object_set_new(vocab, c, json_integer(CHAIN + i));
+    }
+    for (int i = CHAIN - 2; i >= 0; i--) {
+        char c[2][8] = {"", ""};
+
+        bn_utf8_put(c[0], 0x100 + (uint32_t)i);
+        bn_utf8_put(c[1], 0x101 + (uint32_t)i);
+        json_array_append_new(merges, json_pack("[ss]", c[0], c[1]));
+    }
+    model = json_pack("{s:o, s:o}", "vocab", vocab, "merges", merges);
+    assert_int_equal(bn_bpe_init(&b, model, "test", &err), 0);
+    for (uint32_t from = 0; from < 4; from++)
+        for (uint32_t n = 60; n < 140; n++) {
+            w.n = h.n = 2 * n;
+            bn_grow(&w.sym, &w.sym_cap, w.n, sizeof(uint32_t));
+            bn_grow(&h.sym, &h.sym_cap, h.n, sizeof(uint32_t));
+            for (uint32_t i = 0; i < 2 * n; i++)
+                w.sym[i] = h.sym[i] = from + i % n;
+            bn_bpe_merge(&b, &w);
+            bn_bpe_merge_heap(&b, &h);
+            assert_int_equal(w.n, h.n);
+            assert_memory_equal(w.sym, h.sym, w.n * sizeof(uint32_t));
+        }
+    bn_bpe_work_release(&w);
+    bn_bpe_work_release(&h);
+    bn_bpe_release(&b);
+    json_decref(model);
 }
 
 /* Open a tokenizer.json given as a value (taken) or as text. */
@@ -498,7 +545,7 @@ static void test_encode(void **state)
     bn_str_release(&text);
 }
 
-/* More words than the cache has room for. */
+/* More words than the cache has room for, each twice. */
 static void test_cache(void **state)
 {
     struct bn_tokenizer *t =
@@ -509,10 +556,13 @@ static void test_cache(void **state)
     struct bn_err err;
 
     (void)state;
-    for (int i = 0; i < 60000; i++) {
+    for (uint64_t i = 0; i < 100000; i++) {
+        uint64_t word = i % 50000;
+        uint64_t n = 1 + bn_rng_u64(8, word, 0) % (word % 7 ? 60 : 1500);
+
         bn_str_clear(&s);
-        for (uint64_t n = 1 + draw(i % 7 ? 60 : 1500); n > 0; n--)
-            bn_str_addc(&s, (char)('a' + draw(6)));
+        for (uint64_t k = 1; k <= n; k++)
+            bn_str_addc(&s, (char)('a' + bn_rng_u64(8, word, k) % 6));
         ids.n = back.len = 0;
         assert_int_equal(bn_encode(e, s.s, s.len, false, &ids, &err), 0);
         assert_int_equal(bn_decode(t, ids.v, ids.n, false, &back, &err), 0);
@@ -530,7 +580,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scan),    cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_nfc),     cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_hot),     cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_chain),   cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_marks),
         cmocka_unit_test(test_hostile), cmocka_unit_test(test_encode),
         cmocka_unit_test(test_cache),
     };
