@@ -49,6 +49,19 @@ test_expect_success 'found at once the second time' '
 	test_cmp want again
 '
 
+test_expect_success 'the hash of a file that has settled is remembered' '
+	test "$(ls cache/files | wc -l)" -eq 0 &&
+	sleep 4 &&
+	burnish tokenize run.yaml >again && test_cmp want again &&
+	test "$(ls cache/files | wc -l)" -eq 1 &&
+	burnish tokenize run.yaml >again && test_cmp want again &&
+	cp rows.jsonl same && cat same >rows.jsonl &&
+	burnish tokenize run.yaml >again && test_cmp want again &&
+	sed -i "1s/row 0/row zero/" rows.jsonl &&
+	burnish tokenize run.yaml >again && grep "(made)" again &&
+	cp same rows.jsonl
+'
+
 test_expect_success 'too many of them are an error of one line, and no cache' '
 	burnish tokenize --set max_dropped_fraction=0.01 run.yaml >out 2>err;
 	test $? -eq 65 && test "$(wc -l <err)" -eq 1 &&

@@ -2,8 +2,10 @@
 #include "config.h"
 #include "data/test/util.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -141,10 +143,12 @@ static void test_boundary(void **state)
     is(set, 0, "^X!@C!$");
     is(set, 3, "^QS!$RT!$");
     given("d.jsonl", "{\"prompt\":\"xa\",\"chosen\":\"bc\",\"rejected\":"
-                     "\"c\"}\n");
+                     "\"c\"}\n{\"prompt\":\"xa\",\"chosen\":\"c\","
+                     "\"rejected\":\"bd\"}\n");
     o.task = BN_DATA_PREFERENCE;
     make_with(tok_bos);
     is(set, 0, "^x|@c$|ac$");
+    is(set, 1, "^x|ac$|@d$");
     assert_int_equal(bn_tokens_length(set, 0), 8);
     assert_int_equal(bn_tokens_longest(set), 8);
     assert_int_equal(bn_tokens_stats(set)->longest, 5);
@@ -317,6 +321,9 @@ static void test_chats(void **state)
                       "{% endfor %}";
     make_with(tok_bos);
     is(set, 0, "^q!@X|q!@Y|");
+    o.last_turn_only = true;
+    make_with(tok_bos);
+    is(set, 0, "^q@x|q!@Y|");
 }
 
 static void test_sharegpt(void **state)
@@ -463,6 +470,10 @@ static void test_bad_files(void **state)
     refused("e.json:1: the array that ends", BN_ERR_DATA);
     given("e.json", "[{\"text\":\"x\"}\n{\"text\":\"x\"}]");
     refused("e.json:2: no comma", BN_ERR_DATA);
+    given("e.json", "[{\"text\":\"\\\"]}\"},{\"text\":\"\\\\\"}]");
+    make_with(tok);
+    is(set, 0, "\"!]!}!$");
+    is(set, 1, "\\!$");
     given("e.json", "[{\"text\":\"x\"}]\n\n]");
     refused("e.json:3: text after", BN_ERR_DATA);
     given("e.csv", "text\nx\n\"y\nz\n");
@@ -603,6 +614,22 @@ static uint64_t digest(const struct bn_tokens *ts, uint64_t i)
     return bn_hash_bytes(ex.ids, (size_t)ex.n * sizeof(*ex.ids)).lo;
 }
 
+/* Names with 'part' in a directory of the cache. */
+static int entries(const char *dir, const char *part)
+{
+    char *path = bn_path_join(test_dir, dir);
+    DIR *d = opendir(path);
+    int n = 0;
+
+    for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL;
+         e = readdir(d))
+        n += e->d_name[0] != '.' && strstr(e->d_name, part) != NULL;
+    if (d != NULL)
+        closedir(d);
+    free(path);
+    return n;
+}
+
 static void test_split(void **state)
 {
     struct bn_str b = {0};
@@ -672,6 +699,44 @@ static void test_key(void **state)
     refused("has 4 bytes where 12 should be", BN_ERR_DATA);
     free(path);
     free(was);
+    /* a file this young may change without a trace: its hash is not kept */
+    assert_int_equal(entries("files", ""), 0);
+}
+
+/* A lock whose process number is in use again, by another process. */
+static void test_reused_pid(void **state)
+{
+    char boot[64] = "";
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    struct stat ns;
+
+    (void)state;
+    assert_int_equal(fscanf(f, "%63s", boot), 1);
+    fclose(f);
+    assert_int_equal(stat("/proc/self/ns/pid", &ns), 0);
+    given("r.jsonl", "{\"text\":\"reused\"}\n");
+    make_with(tok);
+    char *dir = bn_strdup(bn_tokens_path(set)), host[128] = "";
+    gethostname(host, sizeof(host) - 1);
+    bn_remove_tree(dir, NULL);
+    char *path = bn_asprintf("%s.lock", dir);
+    char *text = bn_asprintf("%s %ld 1 %s %lu\n", host, (long)getpid(), boot,
+                             (unsigned long)ns.st_ino);
+    assert_int_equal(bn_file_write(path, text, strlen(text), &err), 0);
+    o.wait_seconds = 5;
+    make_with(tok);
+    assert_false(bn_tokens_was_cached(set));
+    /* one that another machine holds is waited for */
+    bn_remove_tree(dir, NULL);
+    free(text);
+    text = bn_asprintf("elsewhere 1 1 %s 1\n", boot);
+    assert_int_equal(bn_file_write(path, text, strlen(text), &err), 0);
+    o.wait_seconds = 0.3;
+    refused("for process 1 on elsewhere to tokenize", BN_ERR_AGAIN);
+    unlink(path);
+    free(text);
+    free(path);
+    free(dir);
 }
 
 /* A line of 100 MB and one of 40 MB among good ones. */
@@ -746,19 +811,6 @@ static void test_two_processes(void **state)
     free(data);
 }
 
-static int entries(const char *part)
-{
-    char *cmd = bn_asprintf("ls %s/tokens | grep -c %s", test_dir, part);
-    FILE *f = popen(cmd, "r");
-    int n = -1;
-
-    if (fscanf(f, "%d", &n) != 1)
-        n = -1;
-    pclose(f);
-    free(cmd);
-    return n;
-}
-
 static void test_killed(void **state)
 {
     char *data = many(400000);
@@ -768,18 +820,18 @@ static void test_killed(void **state)
     given("kill.jsonl", data);
     o.threads = 1;
     pid_t pid = start();
-    for (int i = 0; i < 2000 && entries("tmp") != 1; i++)
+    for (int i = 0; i < 2000 && entries("tokens", "tmp") != 1; i++)
         usleep(1000);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     assert_true(WIFSIGNALED(status));
-    assert_int_equal(entries("lock"), 1);
-    assert_int_equal(entries("tmp"), 1);
+    assert_int_equal(entries("tokens", "lock"), 1);
+    assert_int_equal(entries("tokens", "tmp"), 1);
     make_with(tok);
     assert_false(bn_tokens_was_cached(set));
     assert_int_equal(bn_tokens_count(set), 400000);
-    assert_int_equal(entries("lock"), 0);
-    assert_int_equal(entries("tmp"), 0);
+    assert_int_equal(entries("tokens", "lock"), 0);
+    assert_int_equal(entries("tokens", "tmp"), 0);
     free(data);
 }
 
@@ -794,7 +846,7 @@ int main(void)
         cmocka_unit_test(test_alpaca),    cmocka_unit_test(test_formats),
         cmocka_unit_test(test_bad_files), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_split),     cmocka_unit_test(test_key),
-        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_reused_pid), cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_two_processes),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_limits),
