@@ -191,8 +191,7 @@ static void remember(const char *memo, const struct stat *st,
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec - st->st_mtim.tv_sec < 3
-        || now.tv_sec - st->st_ctim.tv_sec < 3)
+    if (now.tv_sec - st->st_ctim.tv_sec < 3)
         return;
     char *text = bn_asprintf("%s %016" PRIx64 " %016" PRIx64 "\n", stamp,
                              h.hi, h.lo);
