@@ -43,6 +43,9 @@ enum bn_reader {
 };
 enum { BN_MAX_PARTS = 8 };
 
+/* "safetensors", ... */
+const char *bn_reader_name(enum bn_reader r);
+
 struct bn_layout_rule {
     char *from;
     char *to[BN_MAX_PARTS];

@@ -25,6 +25,11 @@ static const char *const forms[BN_NFORM] = {
 
 enum { MAX_FILE = 1 << 20 };
 
+const char *bn_reader_name(enum bn_reader r)
+{
+    return readers[r];
+}
+
 struct in {
     struct bn_layout *l;
     yaml_document_t doc;

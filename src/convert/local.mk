@@ -2,7 +2,8 @@
 noinst_LIBRARIES += src/convert/libconvert.a
 src_convert_libconvert_a_SOURCES = \
 	src/convert/layout.c src/convert/layout.h \
-	src/convert/layout_config.c src/convert/layout_file.c
+	src/convert/layout_config.c src/convert/layout_file.c \
+	src/convert/run.c src/convert/run.h
 CONVERT_LIBS = src/convert/libconvert.a $(HF_LIBS) $(YAML_LIBS)
 
 layoutsdir = $(pkgdatadir)/templates/layouts
@@ -24,3 +25,4 @@ TESTS += $(CONVERT_TESTS)
 src_convert_test_layout_t_SOURCES = src/convert/test/layout.c
 src_convert_test_layout_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 endif
+

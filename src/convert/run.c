@@ -1,0 +1,305 @@
+#include "config.h"
+#include "convert/run.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "ckpt/hf.h"
+#include "format/safetensors.h"
+#include "tensor/convert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct work {
+    const struct bn_convert_job *j;
+    struct bn_layout l;
+    struct bn_tensors src, out;
+    struct bn_model_config c;
+    struct bn_params ps; /* of the whole model: the order of writing */
+    struct bn_hf_files files;
+    struct bn_str *report;
+};
+
+static bool in_itself(const struct work *w)
+{
+    return w->l.reader == BN_READ_GGUF || w->l.reader == BN_READ_LLAMA2C;
+}
+
+/* The folder of the config, malloc'ed; NULL if it is the file's own. */
+static char *config_dir(const struct work *w)
+{
+    if (w->j->config != NULL)
+        return bn_path_dir(w->j->config);
+    return bn_is_dir(w->j->source) ? bn_strdup(w->j->source) : NULL;
+}
+
+static json_t *read_config(const struct work *w, const char **where,
+                           struct bn_err *err)
+{
+    const struct bn_convert_job *j = w->j;
+
+    *where = j->config != NULL ? j->config : j->source;
+    if (j->config != NULL)
+        return bn_json_load(j->config, err);
+    if (w->l.reader == BN_READ_GGUF)
+        return bn_config_of_gguf(&w->src, j->source, err);
+    if (w->l.reader == BN_READ_LLAMA2C)
+        return bn_config_of_llama2c(&w->src, j->source, err);
+    if (bn_is_dir(j->source)) {
+        char *path = bn_path_join(j->source, "config.json");
+        json_t *o = bn_json_load(path, err);
+
+        free(path);
+        return o;
+    }
+    bn_fail(err, BN_ERR_DATA, "'%s' does not say what model it is: give a "
+            "config.json", j->source);
+    return NULL;
+}
+
+static int open_all(struct work *w, struct bn_err *err)
+{
+    const char *where;
+    json_t *o;
+    int rc;
+
+    if (bn_layout_load(&w->l, w->j->layout, err) < 0)
+        return -1;
+    if (w->j->reader >= 0)
+        w->l.reader = (enum bn_reader)w->j->reader;
+    if (bn_layout_open(&w->l, &w->src, w->j->source, err) < 0)
+        return -1;
+    o = read_config(w, &where, err);
+    if (o == NULL)
+        return -1;
+    rc = bn_model_config_parse(&w->c, o, where, w->report, err);
+    char *dir = config_dir(w);
+    if (rc == 0)
+        rc = bn_hf_files_load(&w->files, dir, w->j->tokenizer, err);
+    free(dir);
+    json_decref(w->files.config);
+    w->files.config = o;
+    return rc;
+}
+
+/* Hash of every matrix, in parallel, to find equal ones. */
+struct print {
+    const struct bn_named *t;
+    struct bn_hash h;
+    bool zero;
+};
+struct prints {
+    struct print *p;
+    size_t n;
+    int threads;
+};
+
+static void take_prints(void *arg, int index)
+{
+    const struct prints *all = arg;
+
+    for (size_t i = (size_t)index; i < all->n; i += (size_t)all->threads) {
+        struct print *p = &all->p[i];
+
+        p->h = bn_hash_bytes(p->t->data, (size_t)p->t->count
+                                             * bn_dtype_size(p->t->dtype));
+        p->zero = bn_all_zero(p->t->data, p->t->dtype,
+                              (size_t)p->t->count);
+    }
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct print *x = a, *y = b;
+
+    if (x->h.hi != y->h.hi)
+        return x->h.hi < y->h.hi ? -1 : 1;
+    if (x->h.lo != y->h.lo)
+        return x->h.lo < y->h.lo ? -1 : 1;
+    return strcmp(x->t->name, y->t->name);
+}
+
+static int judge_prints(const struct work *w, struct print *p, size_t n,
+                        struct bn_err *err)
+{
+    const char *where = w->j->source;
+
+    for (size_t i = 0; i < n; i++)
+        if (p[i].zero && !(w->j->flags & BN_CONVERT_ALLOW_ZERO))
+            return bn_fail(err, BN_ERR_DATA, "%s: %s is all zero", where,
+                           p[i].t->name);
+    qsort(p, n, sizeof(*p), by_hash);
+    for (size_t i = 1; i < n; i++)
+        if (!p[i].zero && p[i - 1].h.hi == p[i].h.hi
+            && p[i - 1].h.lo == p[i].h.lo
+            && !(w->j->flags & BN_CONVERT_ALLOW_SAME))
+            return bn_fail(err, BN_ERR_DATA, "%s: %s and %s are equal bit "
+                           "for bit", where, p[i - 1].t->name,
+                           p[i].t->name);
+    return 0;
+}
+
+/* Matrices of the model; a tied head that was carried along is not one. */
+static int check_matrices(const struct work *w, struct bn_err *err)
+{
+    struct prints all = {BN_NEWN(struct print, (size_t)w->ps.n), 0,
+                         bn_cpu_count()};
+    int rc;
+
+    for (int i = 0; i < w->ps.n; i++)
+        if (w->ps.item[i].ndim == 2)
+            all.p[all.n++].t = bn_tensors_find(&w->out,
+                                               w->ps.item[i].name);
+    bn_parallel(all.threads, take_prints, &all);
+    rc = judge_prints(w, all.p, all.n, err);
+    free(all.p);
+    return rc;
+}
+
+/* Tensor data for the writers, converted to the target's format. */
+static int deliver(const struct work *w, const struct bn_named *t,
+                   int64_t first, int64_t n, void *dst, struct bn_err *err)
+{
+    size_t at = (size_t)first * bn_dtype_size(t->dtype), bad;
+
+    bn_convert(dst, w->j->dtype, (const char *)t->data + at, t->dtype,
+               (size_t)n);
+    bad = bn_find_nonfinite(dst, w->j->dtype, (size_t)n);
+    if (bad == (size_t)n || (w->j->flags & BN_CONVERT_ALLOW_NONFINITE))
+        return 0;
+    return bn_fail(err, BN_ERR_DATA, "%s: element %lld of %s is not finite "
+                   "as %s", w->j->source, (long long)first + (long long)bad,
+                   t->name, bn_dtype_name(w->j->dtype));
+}
+
+static int read_param(void *arg, size_t index, int64_t first, int64_t n,
+                      void *dst, struct bn_err *err)
+{
+    const struct work *w = arg;
+
+    return deliver(w, bn_tensors_find(&w->out, w->ps.item[index].name),
+                   first, n, dst, err);
+}
+
+static int read_item(void *arg, size_t index, int64_t first, int64_t n,
+                     void *dst, struct bn_err *err)
+{
+    const struct work *w = arg;
+
+    return deliver(w, &w->out.item[index], first, n, dst, err);
+}
+
+/* "211 tensors from Q4_1 to BF16" */
+static void report_formats(const struct work *w)
+{
+    const char *to = bn_dtype_name(w->j->dtype);
+    bool *done = BN_NEWN(bool, w->out.n);
+
+    for (size_t i = 0; i < w->out.n; i++) {
+        const struct bn_named *t = &w->out.item[i];
+        const char *from = t->quant ? t->quant : bn_dtype_name(t->dtype);
+        int n = 0;
+
+        if (done[i])
+            continue;
+        for (size_t k = i; k < w->out.n; k++) {
+            const struct bn_named *u = &w->out.item[k];
+            const char *other = u->quant ? u->quant
+                                         : bn_dtype_name(u->dtype);
+
+            if (strcmp(from, other) == 0) {
+                done[k] = true;
+                n++;
+            }
+        }
+        bn_str_addf(w->report, strcmp(from, to) == 0
+                                   ? "%d tensors kept as %s\n"
+                                   : "%d tensors converted from %s to %s\n",
+                    n, from, to);
+    }
+    free(done);
+}
+
+static void work_release(struct work *w)
+{
+    bn_params_release(&w->ps);
+    bn_hf_files_release(&w->files);
+    bn_tensors_close(&w->out);
+    bn_tensors_close(&w->src);
+    bn_layout_release(&w->l);
+}
+
+static int convert(struct work *w, struct bn_err *err)
+{
+    const struct bn_convert_job *j = w->j;
+    struct bn_part whole;
+
+    if (open_all(w, err) < 0
+        || bn_layout_apply(&w->l, &w->c, &w->src, j->source, &w->out,
+                           w->report, err) < 0)
+        return -1;
+    bn_str_addf(w->report, "all %zu source tensors used once\n"
+                "%zu tensors as the config implies\n", w->src.n, w->out.n);
+    if (bn_layout_verify(&w->l, &w->c, &w->src, j->source, &w->out, err) < 0)
+        return -1;
+    bn_str_adds(w->report, "the way back gives the source bit for bit\n");
+    whole = bn_part_whole(&w->c);
+    if (bn_params_init(&w->ps, &w->c, &whole, err) < 0
+        || check_matrices(w, err) < 0)
+        return -1;
+    bn_str_adds(w->report, "no matrix all zero, no two equal\n");
+    report_formats(w);
+    if (bn_hf_save(j->output, &w->c, j->dtype, j->max_bytes, &w->files,
+                   read_param, w, err) < 0)
+        return -1;
+    bn_str_addf(w->report, "every value finite as %s\n",
+                bn_dtype_name(j->dtype));
+    if (w->files.n == 0 && in_itself(w))
+        bn_str_adds(w->report, "no tokenizer files were carried along\n");
+    return 0;
+}
+
+int bn_convert_run(const struct bn_convert_job *j, struct bn_str *report,
+                   struct bn_err *err)
+{
+    struct work w = {.j = j, .report = report};
+    int rc = convert(&w, err);
+
+    work_release(&w);
+    return rc;
+}
+
+static int write_back(struct work *w, struct bn_err *err)
+{
+    char *config = bn_path_join(w->j->source, "config.json");
+    int rc = bn_model_config_load(&w->c, config, w->report, err);
+
+    free(config);
+    if (rc < 0 || bn_layout_load(&w->l, w->j->layout, err) < 0
+        || bn_safetensors_open(&w->src, w->j->source, err) < 0
+        || bn_hf_check(&w->src, w->j->source, &w->c, w->report, err) < 0
+        || bn_layout_invert(&w->l, &w->c, &w->src, &w->out, err) < 0)
+        return -1;
+    report_formats(w);
+    struct bn_st_entry *e = BN_NEWN(struct bn_st_entry, w->out.n);
+    for (size_t i = 0; i < w->out.n; i++) {
+        const struct bn_named *t = &w->out.item[i];
+
+        e[i] = (struct bn_st_entry){t->name, w->j->dtype, t->ndim, {0},
+                                    NULL};
+        memcpy(e[i].dims, t->dims, sizeof(e[i].dims));
+    }
+    rc = bn_safetensors_write(w->j->output, e, w->out.n, read_item, w, err);
+    free(e);
+    return rc;
+}
+
+int bn_convert_back(const struct bn_convert_job *j, struct bn_str *report,
+                    struct bn_err *err)
+{
+    struct work w = {.j = j, .report = report};
+    int rc = write_back(&w, err);
+
+    work_release(&w);
+    return rc;
+}

@@ -1,0 +1,44 @@
+/* A whole conversion: read, map, check, write. */
+#ifndef BN_CONVERT_RUN_H
+#define BN_CONVERT_RUN_H
+
+#include "convert/layout.h"
+
+enum bn_convert_flags {
+    BN_CONVERT_ALLOW_NONFINITE = 1 << 0,
+    BN_CONVERT_ALLOW_ZERO = 1 << 1, /* matrices that are all zero */
+    BN_CONVERT_ALLOW_SAME = 1 << 2, /* matrices equal bit for bit */
+};
+
+struct bn_convert_job {
+    const char *source;    /* a file, or a folder of safetensors */
+    const char *layout;    /* the layout's file */
+    const char *config;    /* config.json; NULL: that of the source folder,
+                            * or what a GGUF or llama2.c file says */
+    const char *tokenizer; /* folder whose tokenizer files are carried along;
+                            * NULL: that of the config */
+    const char *output;
+    enum bn_dtype dtype; /* F32, BF16 or F16 */
+    uint64_t max_bytes;  /* of one safetensors file */
+    unsigned flags;      /* enum bn_convert_flags */
+    int reader;          /* enum bn_reader instead of the layout's; -1 */
+};
+
+/* Make the Hugging Face folder 'output' (whole or not at all; it must not be
+ * there, or be empty). Checked: every source tensor used once, the set and
+ * shapes of the config, the way back bit for bit, every value finite in
+ * 'dtype', no matrix all zero or equal to another. 'report' gets a line a
+ * check, each format that was converted, and notes on the config. Not
+ * checked here: that the model computes what the source did; score a text
+ * with both for that. Local; uses all CPUs.
+ */
+int bn_convert_run(const struct bn_convert_job *j, struct bn_str *report,
+                   struct bn_err *err);
+
+/* The other way: from the Hugging Face folder 'source' to the safetensors
+ * file 'output' with the layout's names. 'config' and 'reader' are not
+ * used. */
+int bn_convert_back(const struct bn_convert_job *j, struct bn_str *report,
+                    struct bn_err *err);
+
+#endif
