@@ -15,6 +15,7 @@ const struct bn_cmd bn_cmds[] = {
     {"decode", bn_cmd_decode, "turn lines of token ids into text"},
     {"tokenize", bn_cmd_tokenize, "make a run's token cache and show it"},
     {"render", bn_cmd_render, "turn lines of messages into text"},
+    {"convert", bn_cmd_convert, "bring in a checkpoint of another layout"},
     {NULL, NULL, NULL},
 };
 

@@ -18,12 +18,13 @@ bin_PROGRAMS += burnish
 burnish_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 burnish_SOURCES = \
 	src/cmd/burnish.c src/cmd/cmd.h \
+	src/cmd/cmd_convert.c \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
 	src/cmd/cmd_tokenize.c \
 	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h
-burnish_LDADD = src/cmd/libcmd.a $(METRICS_LIBS) $(DATA_LIBS)
+burnish_LDADD = src/cmd/libcmd.a $(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS)
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c

@@ -26,3 +26,5 @@ src_convert_test_layout_t_SOURCES = src/convert/test/layout.c
 src_convert_test_layout_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 endif
 
+TESTS += t/t7100-convert.t
+EXTRA_DIST += t/t7100-convert.t
