@@ -255,7 +255,12 @@ static int each_piece(const struct bn_layout *l,
 {
     struct bn_part whole = bn_part_whole(c);
     struct bn_params ps;
-    int rc = bn_params_init(&ps, c, &whole, err);
+    int rc;
+
+    if (l->families != 0 && !(l->families >> c->family & 1))
+        return bn_fail(err, BN_ERR_DATA, "%s: the layout is not for %s "
+                       "models", l->path, bn_family_name(c->family));
+    rc = bn_params_init(&ps, c, &whole, err);
 
     if (rc < 0)
         return -1;

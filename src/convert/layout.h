@@ -2,6 +2,7 @@
  * those of a Hugging Face folder, and back. A layout is a YAML file:
  *
  *   reader: safetensors        # or torch, gguf, llama2c
+ *   families: [llama]          # models it fits; all if not given
  *   prefix: "module."          # taken off source names that begin so
  *   skip: ["*._extra_state"]   # source tensors to leave, shell patterns
  *   rules:
@@ -57,7 +58,8 @@ struct bn_layout_rule {
 struct bn_layout {
     char *path;
     enum bn_reader reader;
-    char *prefix; /* NULL: none */
+    unsigned families; /* bit 1 << enum bn_family; 0: all */
+    char *prefix;      /* NULL: none */
     char **skip;
     size_t n_skip;
     struct bn_layout_rule *rule;

@@ -186,6 +186,19 @@ static int each_item(struct in *in, yaml_node_t *n,
     return 0;
 }
 
+static int add_family(struct in *in, yaml_node_t *n)
+{
+    const char *names[BN_NFAMILY];
+    int i;
+
+    for (int f = 0; f < BN_NFAMILY; f++)
+        names[f] = bn_family_name((enum bn_family)f);
+    i = one_of(in, n, names, BN_NFAMILY);
+    if (i >= 0)
+        in->l->families |= 1u << i;
+    return i < 0 ? -1 : 0;
+}
+
 static int add_skip(struct in *in, yaml_node_t *n)
 {
     return set_text(in, &in->l->skip[in->l->n_skip++], n);
@@ -196,6 +209,7 @@ static int top_key(struct in *in, const char *key, yaml_node_t *v,
 {
     struct bn_layout *l = in->l;
     bool rules = strcmp(key, "rules") == 0;
+    bool families = strcmp(key, "families") == 0;
     bool *has_reader = arg;
 
     if (strcmp(key, "reader") == 0) {
@@ -207,7 +221,7 @@ static int top_key(struct in *in, const char *key, yaml_node_t *v,
     }
     if (strcmp(key, "prefix") == 0)
         return set_text(in, &l->prefix, v);
-    if (!rules && strcmp(key, "skip") != 0)
+    if (!rules && !families && strcmp(key, "skip") != 0)
         return fail(in, k, "unknown key", key);
     if (v->type != YAML_SEQUENCE_NODE)
         return fail(in, v, "must be a list", "");
@@ -217,6 +231,8 @@ static int top_key(struct in *in, const char *key, yaml_node_t *v,
         l->rule = BN_NEWN(struct bn_layout_rule, n);
         return each_item(in, v, add_rule);
     }
+    if (families)
+        return each_item(in, v, add_family);
     l->skip = BN_NEWN(char *, n);
     return each_item(in, v, add_skip);
 }

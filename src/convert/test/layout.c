@@ -159,6 +159,27 @@ static void rows_go_where_the_forms_say(void **state)
     bn_tensors_close(&m.ts);
 }
 
+/* Both read the same names; only the order of rows differs. */
+static void layout_of_another_family_is_refused(void **state)
+{
+    struct bn_layout l;
+    struct model m;
+    struct bn_tensors out;
+    struct bn_err err = {0};
+
+    (void)state;
+    model_open(&m, "llama-untied");
+    layout_open(&l, "gguf-qwen");
+    assert_int_equal(bn_layout_invert(&l, &m.c, &m.ts, &out, &err), -1);
+    assert_true(bn_str_ends(err.text, "gguf-qwen.yaml: the layout is not for "
+                                      "llama models"));
+    assert_int_equal(bn_layout_apply(&l, &m.c, &m.ts, "x", &out, NULL, &err),
+                     -1);
+    assert_non_null(strstr(err.text, "not for llama models"));
+    bn_tensors_close(&m.ts);
+    bn_layout_release(&l);
+}
+
 /* A te checkpoint of llama-untied with one thing wrong. */
 enum fault { NONE, SKIP_QKV, EXTRA, STATE, PADDED, SHORT, PREFIX, TWO_SETS };
 
@@ -295,6 +316,8 @@ static void bad_layout_files_are_refused(void **state)
         {"reader: torhc\n", ":1: unknown name (near a known one) 'torhc'"},
         {"reader: torch\nform: x\n", ":2: unknown key 'form'"},
         {"reader: torch\nreader: gguf\n", ":2: key is twice there: 'reader'"},
+        {"reader: torch\nfamilies: [llama, gemma]\n",
+         ":2: unknown name 'gemma'"},
         {HEAD "  from: a\n", ":3: must be a list"},
         {HEAD "  - from: a\n", ":3: a rule needs 'from' and 'to'"},
         {HEAD "  - from: a\n    to: b\n    form: glued\n",
@@ -389,6 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_and_back_changes_nothing),
         cmocka_unit_test(rows_go_where_the_forms_say),
+        cmocka_unit_test(layout_of_another_family_is_refused),
         cmocka_unit_test(wrong_sources_are_refused),
         cmocka_unit_test(the_84_skipped_tensors_are_named),
         cmocka_unit_test(bad_layout_files_are_refused),
