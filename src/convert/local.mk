@@ -19,11 +19,13 @@ dist_layouts_DATA = \
 	templates/layouts/te.yaml
 
 if HAVE_CMOCKA
-CONVERT_TESTS = src/convert/test/layout.t
+CONVERT_TESTS = src/convert/test/layout.t src/convert/test/run.t
 check_PROGRAMS += $(CONVERT_TESTS)
 TESTS += $(CONVERT_TESTS)
 src_convert_test_layout_t_SOURCES = src/convert/test/layout.c
 src_convert_test_layout_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
+src_convert_test_run_t_SOURCES = src/convert/test/run.c
+src_convert_test_run_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 endif
 
 TESTS += t/t7100-convert.t
