@@ -181,7 +181,7 @@ static void layout_of_another_family_is_refused(void **state)
 }
 
 /* A te checkpoint of llama-untied with one thing wrong. */
-enum fault { NONE, SKIP_QKV, EXTRA, STATE, PADDED, SHORT, PREFIX, TWO_SETS };
+enum fault { NONE, SKIP_QKV, EXTRA, STATE, PADDED, SHORT, LONG, PREFIX, TWO_SETS };
 
 static int apply_fault(enum fault f, struct bn_err *err)
 {
@@ -206,6 +206,8 @@ static int apply_fault(enum fault f, struct bn_err *err)
         }
         if (f == SHORT && qkv)
             t.dims[0]--;
+        if (f == LONG && qkv) /* nobody reads that row */
+            t.dims[0]++;
         if (f == PREFIX)
             t.name = bn_tensors_own_take(
                 &src, bn_asprintf("module.%s", t.name));
@@ -259,6 +261,9 @@ static void wrong_sources_are_refused(void **state)
                            "(module.layers.1.attn.qkv_proj.weight)"));
     assert_int_equal(apply_fault(SHORT, &err), -1);
     assert_string_equal(err.text, "x: 'layers.1.attn.qkv_proj.weight' has 95 "
+                                  "rows, but the config needs 96");
+    assert_int_equal(apply_fault(LONG, &err), -1);
+    assert_string_equal(err.text, "x: 'layers.1.attn.qkv_proj.weight' has 97 "
                                   "rows, but the config needs 96");
 }
 

@@ -176,7 +176,8 @@ static void code_is_never_run(void **state)
     SAYS("\x80\4\x8c\2os\x8c\6system\x93\x8c\2id\x85R.",
          "x: 'the whole' is made by 'os.system', which is not allowed");
     SAYS("\x80\2cargparse\nNamespace\n)\x81}b.",
-         "x: 'the whole' is made by 'argparse.Namespace', which is not allowed");
+         "x: 'the whole' is made by 'argparse.Namespace', which is not "
+         "allowed");
     /* a call of what a call gave */
     SAYS("\x80\2cbuiltins\ngetattr\n(cos\nX\6\0\0\0systemtR)R.",
          "x: damaged pickle: it is cut short");
@@ -249,10 +250,12 @@ static void tensors_stay_in_their_storage(void **state)
                 "K\1\x85") ".",
          "x: the whole: it reaches beyond its storage");
     SAYS(TENSOR(FLOATS, "K\0", "M\0\1\x85", "K\0\x85") ".",
-         "x: the whole: it repeats elements of its storage, which is not supported");
+         "x: the whole: it repeats elements of its storage, which is not "
+         "supported");
     SAYS(TENSOR("torch\nComplexFloatStorage\n", "K\0", "K\1\x85", "K\1\x85")
          ".",
-         "x: the whole: storage class 'torch.ComplexFloatStorage' is not supported");
+         "x: the whole: storage class 'torch.ComplexFloatStorage' is not "
+         "supported");
     SAYS(STORAGE(FLOATS) ".", "x: the whole: a storage outside a tensor");
 }
 
