@@ -5,19 +5,21 @@
 BN_CPU_DECLARE(add);
 BN_CPU_DECLARE(bias_grad);
 
-BN_INLINE void sum_to(enum bn_dtype t, void *y, const void *x, size_t n)
+enum { PIECE = 8192 };
+
+BN_INLINE void sum_to(enum bn_dtype t, void *y, const void *x, size_t from,
+                      size_t to)
 {
-#pragma omp parallel for simd schedule(static) if (n > BN_CPU_SMALL)
-    for (size_t i = 0; i < n; i++)
+#pragma omp simd
+    for (size_t i = from; i < to; i++)
         bn_put(t, y, i, bn_get(t, y, i) + bn_get(t, x, i));
 }
 
 void BN_CPU(add)(enum bn_dtype t, void *y, const void *x, size_t n)
 {
-    if (t == BN_F32)
-        sum_to(BN_F32, y, x, n);
-    else
-        sum_to(BN_BF16, y, x, n);
+#pragma omp parallel for schedule(static) if (n > BN_CPU_SMALL)
+    for (size_t at = 0; at < n; at += PIECE)
+        BN_CPU_TYPED(t, sum_to(T, y, x, at, n - at < PIECE ? n : at + PIECE));
 }
 
 /* Columns are divided among threads: each is summed in the order of rows. */

@@ -20,6 +20,19 @@
 #define BN_INLINE static inline __attribute__((always_inline))
 #endif
 
+/* Make 'call' with T the constant type t. Inside a parallel region, which the
+ * compiler makes a function of its own: constants do not get into it. */
+#define BN_CPU_TYPED(t, call)                                                  \
+    do {                                                                       \
+        if ((t) == BN_F32) {                                                   \
+            const enum bn_dtype T = BN_F32;                                    \
+            call;                                                              \
+        } else {                                                               \
+            const enum bn_dtype T = BN_BF16;                                   \
+            call;                                                              \
+        }                                                                      \
+    } while (0)
+
 /* Work below this many elements is not worth waking other threads. */
 enum { BN_CPU_SMALL = 16384 };
 

@@ -5,27 +5,17 @@
 BN_CPU_DECLARE(headnorm);
 BN_CPU_DECLARE(headnorm_grad);
 
-BN_INLINE void forward(enum bn_dtype t, void *y, int ldy, float *rstd,
-                       const void *x, int ldx, const void *w, float eps,
-                       int heads, int hd, int n)
+void BN_CPU(headnorm)(enum bn_dtype t, void *y, int ldy, float *rstd,
+                      const void *x, int ldx, const void *w, float eps,
+                      int heads, int hd, int n)
 {
 #pragma omp parallel for schedule(static) if ((size_t)n * heads * hd           \
                                               > BN_CPU_SMALL)
     for (int i = 0; i < n; i++)
         for (int h = 0; h < heads; h++)
-            rstd[(size_t)i * heads + h] =
-                norm_row(t, y, (size_t)i * ldy + (size_t)h * hd, x,
-                         (size_t)i * ldx + (size_t)h * hd, w, eps, hd);
-}
-
-void BN_CPU(headnorm)(enum bn_dtype t, void *y, int ldy, float *rstd,
-                      const void *x, int ldx, const void *w, float eps,
-                      int heads, int hd, int n)
-{
-    if (t == BN_F32)
-        forward(BN_F32, y, ldy, rstd, x, ldx, w, eps, heads, hd, n);
-    else
-        forward(BN_BF16, y, ldy, rstd, x, ldx, w, eps, heads, hd, n);
+            BN_CPU_TYPED(t, rstd[(size_t)i * heads + h] = norm_row(
+                                T, y, (size_t)i * ldy + (size_t)h * hd, x,
+                                (size_t)i * ldx + (size_t)h * hd, w, eps, hd));
 }
 
 /* dw is summed in this many groups of rows, columns in pieces of BLOCK. */
@@ -49,9 +39,9 @@ BN_INLINE void grad_w(enum bn_dtype t, float *sum, const void *dy, int lddy,
     }
 }
 
-BN_INLINE void grad_block(enum bn_dtype t, float *dw, const void *dy, int lddy,
-                          const void *x, int ldx, const float *rstd, int heads,
-                          int hd, int n, int from, int count)
+static void grad_block(enum bn_dtype t, float *dw, const void *dy, int lddy,
+                       const void *x, int ldx, const float *rstd, int heads,
+                       int hd, int n, int from, int count)
 {
     float sum[GROUPS][BLOCK] = {{0}};
 
@@ -62,21 +52,21 @@ BN_INLINE void grad_block(enum bn_dtype t, float *dw, const void *dy, int lddy,
         int i1 = (int)((int64_t)n * (g + 1) / GROUPS);
 
         if (count == BLOCK)
-            grad_w(t, sum[g], dy, lddy, x, ldx, rstd, heads, hd, i0, i1, from,
-                   BLOCK);
+            BN_CPU_TYPED(t, grad_w(T, sum[g], dy, lddy, x, ldx, rstd, heads, hd,
+                                   i0, i1, from, BLOCK));
         else
-            grad_w(t, sum[g], dy, lddy, x, ldx, rstd, heads, hd, i0, i1, from,
-                   count);
+            BN_CPU_TYPED(t, grad_w(T, sum[g], dy, lddy, x, ldx, rstd, heads, hd,
+                                   i0, i1, from, count));
     }
     for (int g = 0; g < GROUPS; g++)
         for (int c = 0; c < count; c++)
             dw[from + c] += sum[g][c];
 }
 
-BN_INLINE void backward(enum bn_dtype t, void *dx, int lddx, float *dw,
-                        const void *dy, int lddy, const void *x, int ldx,
-                        const void *w, const float *rstd, int heads, int hd,
-                        int n)
+void BN_CPU(headnorm_grad)(enum bn_dtype t, void *dx, int lddx, float *dw,
+                           const void *dy, int lddy, const void *x, int ldx,
+                           const void *w, const float *rstd, int heads, int hd,
+                           int n)
 {
     /* dw first: dx may be written over dy. */
     for (int from = 0; from < hd; from += BLOCK)
@@ -86,20 +76,9 @@ BN_INLINE void backward(enum bn_dtype t, void *dx, int lddx, float *dw,
                                               > BN_CPU_SMALL)
     for (int i = 0; i < n; i++)
         for (int h = 0; h < heads; h++)
-            norm_row_grad(t, dx, (size_t)i * lddx + (size_t)h * hd, dy,
-                          (size_t)i * lddy + (size_t)h * hd, NULL, x,
-                          (size_t)i * ldx + (size_t)h * hd, w,
-                          rstd[(size_t)i * heads + h], hd);
-}
-
-void BN_CPU(headnorm_grad)(enum bn_dtype t, void *dx, int lddx, float *dw,
-                           const void *dy, int lddy, const void *x, int ldx,
-                           const void *w, const float *rstd, int heads, int hd,
-                           int n)
-{
-    if (t == BN_F32)
-        backward(BN_F32, dx, lddx, dw, dy, lddy, x, ldx, w, rstd, heads, hd, n);
-    else
-        backward(BN_BF16, dx, lddx, dw, dy, lddy, x, ldx, w, rstd, heads, hd,
-                 n);
+            BN_CPU_TYPED(
+                t, norm_row_grad(T, dx, (size_t)i * lddx + (size_t)h * hd, dy,
+                                 (size_t)i * lddy + (size_t)h * hd, NULL, x,
+                                 (size_t)i * ldx + (size_t)h * hd, w,
+                                 rstd[(size_t)i * heads + h], hd));
 }

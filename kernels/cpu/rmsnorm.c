@@ -5,34 +5,27 @@
 BN_CPU_DECLARE(rmsnorm);
 BN_CPU_DECLARE(rmsnorm_grad);
 
-BN_INLINE void forward(enum bn_dtype t, void *y, float *rstd, void *xo,
-                       const void *x, const void *delta, const void *w,
-                       float eps, int cols, int n)
+BN_INLINE float row(enum bn_dtype t, void *y, void *xo, const void *x,
+                    const void *delta, const void *w, float eps, int cols,
+                    size_t at)
 {
-#pragma omp parallel for schedule(static) if ((size_t)n * cols > BN_CPU_SMALL)
-    for (int i = 0; i < n; i++) {
-        size_t at = (size_t)i * cols;
-        const void *u = x;
-
-        if (delta != NULL) {
+    if (delta != NULL) {
 #pragma omp simd
-            for (int c = 0; c < cols; c++)
-                bn_put(t, xo, at + c,
-                       bn_get(t, x, at + c) + bn_get(t, delta, at + c));
-            u = xo;
-        }
-        rstd[i] = norm_row(t, y, at, u, at, w, eps, cols);
+        for (int c = 0; c < cols; c++)
+            bn_put(t, xo, at + c,
+                   bn_get(t, x, at + c) + bn_get(t, delta, at + c));
     }
+    return norm_row(t, y, at, delta != NULL ? xo : x, at, w, eps, cols);
 }
 
 void BN_CPU(rmsnorm)(enum bn_dtype t, void *y, float *rstd, void *xo,
                      const void *x, const void *delta, const void *w, float eps,
                      int cols, int n)
 {
-    if (t == BN_F32)
-        forward(BN_F32, y, rstd, xo, x, delta, w, eps, cols, n);
-    else
-        forward(BN_BF16, y, rstd, xo, x, delta, w, eps, cols, n);
+#pragma omp parallel for schedule(static) if ((size_t)n * cols > BN_CPU_SMALL)
+    for (int i = 0; i < n; i++)
+        BN_CPU_TYPED(t, rstd[i] = row(T, y, xo, x, delta, w, eps, cols,
+                                      (size_t)i * cols));
 }
 
 /* dw before dx, which may be written over dy. Columns are divided among
@@ -56,34 +49,27 @@ BN_INLINE void grad_w(enum bn_dtype t, float *dw, const void *dy, const void *x,
         dw[from + c] += sum[c];
 }
 
-BN_INLINE void backward(enum bn_dtype t, void *dx, float *dw, const void *dy,
-                        const void *dres, const void *x, const void *w,
-                        const float *rstd, int cols, int n)
+void BN_CPU(rmsnorm_grad)(enum bn_dtype t, void *dx, float *dw, const void *dy,
+                          const void *dres, const void *x, const void *w,
+                          const float *rstd, int cols, int n)
 {
 #pragma omp parallel if ((size_t)n * cols > BN_CPU_SMALL)
     {
 #pragma omp for schedule(static)
         for (int from = 0; from < cols; from += BLOCK) {
             if (cols - from >= BLOCK)
-                grad_w(t, dw, dy, x, rstd, cols, n, from, BLOCK);
+                BN_CPU_TYPED(t,
+                             grad_w(T, dw, dy, x, rstd, cols, n, from, BLOCK));
             else
-                grad_w(t, dw, dy, x, rstd, cols, n, from, cols - from);
+                BN_CPU_TYPED(
+                    t, grad_w(T, dw, dy, x, rstd, cols, n, from, cols - from));
         }
 #pragma omp for schedule(static)
         for (int i = 0; i < n; i++) {
             size_t at = (size_t)i * cols;
 
-            norm_row_grad(t, dx, at, dy, at, dres, x, at, w, rstd[i], cols);
+            BN_CPU_TYPED(t, norm_row_grad(T, dx, at, dy, at, dres, x, at, w,
+                                          rstd[i], cols));
         }
     }
-}
-
-void BN_CPU(rmsnorm_grad)(enum bn_dtype t, void *dx, float *dw, const void *dy,
-                          const void *dres, const void *x, const void *w,
-                          const float *rstd, int cols, int n)
-{
-    if (t == BN_F32)
-        backward(BN_F32, dx, dw, dy, dres, x, w, rstd, cols, n);
-    else
-        backward(BN_BF16, dx, dw, dy, dres, x, w, rstd, cols, n);
 }
