@@ -26,9 +26,13 @@ struct bn_ids {
 };
 void bn_ids_release(struct bn_ids *ids);
 
-/* Open a folder that holds tokenizer.json (and tokenizer_config.json, whose
- * bos/eos/pad/unk tokens and chat template it then knows), or the path of a
- * tokenizer.json. NULL on failure: class data, naming file and component. */
+/* Open a folder that holds tokenizer.json, or the path of a tokenizer.json.
+ * Beside it tokenizer_config.json, then special_tokens_map.json, name
+ * bos/eos/pad/unk tokens; the chat template is chat_template.jinja, else the
+ * one of tokenizer_config.json (of a list, the one named "default"). Added
+ * tokens get the ids that the reference gives them, which is by rule; a
+ * warning says where the file has others. Limits: ids below 2^21, fewer than
+ * 2^22 - 1 merges. NULL on failure: class data, naming file and component. */
 struct bn_tokenizer *bn_tokenizer_open(const char *path, struct bn_err *err);
 void bn_tokenizer_close(struct bn_tokenizer *t);
 
@@ -57,9 +61,10 @@ struct bn_encoder *bn_encoder_create(const struct bn_tokenizer *t);
 void bn_encoder_destroy(struct bn_encoder *e);
 
 /* Append the ids of 'text' (any bytes, NUL allowed) to 'out'. add_special:
- * also run the post-processor (BOS and the like). Text that is not UTF-8 is
- * an error of class data that names the byte offset; 'out' is then
- * unchanged. Local. */
+ * also run the post-processor (BOS and the like). Text that is not UTF-8, or
+ * of 2 GiB, is an error of class data that names the byte offset; 'out' then
+ * has the ids it had. Time is linear in 'len', also where no word ends.
+ * Local. */
 int bn_encode(struct bn_encoder *e, const char *text, size_t len,
               bool add_special, struct bn_ids *out, struct bn_err *err);
 
