@@ -41,6 +41,7 @@ struct pipeline {
     struct slot *slot;
     uint64_t nslots;
     uint64_t read, written; /* chunks; chunk i lives in slot i % nslots */
+    uint64_t at, bytes; /* of the reader: from disk, and unpacked */
     size_t charged, budget;
     bool reading, writing, ended, failed;
     struct bn_err err;
@@ -56,8 +57,8 @@ static void show(const struct pipeline *p)
 
     snprintf(text, sizeof(text), "%.0f rows/s, %.1f MB/s",
              (double)s->rows / took,
-             (double)bn_reader_bytes(p->reader) / 1e6 / took);
-    bn_progress_update(bn_reader_at(p->reader) / 1000000, text);
+             (double)p->bytes / 1e6 / took);
+    bn_progress_update(p->at / 1000000, text);
 }
 
 static void fail(struct pipeline *p, const struct bn_err *err)
@@ -103,6 +104,8 @@ static void read_next(struct pipeline *p, struct bn_worker *w)
     rc = bn_reader_next(p->reader, &s->chunk, &err);
     pthread_mutex_lock(&p->lock);
     p->reading = false;
+    p->at = bn_reader_at(p->reader);
+    p->bytes = bn_reader_bytes(p->reader);
     if (rc <= 0) {
         p->ended = true;
         if (rc < 0)
@@ -216,8 +219,7 @@ int bn_tokens_write(struct bn_cache_lock *l, const struct bn_data_opts *o,
     p.slot = BN_NEWN(struct slot, p.nslots);
     p.reader = bn_reader_open(files, recipe.name);
     if (run(&p, threads, err) == 0)
-        rc = bn_writer_finish(&p.writer, &recipe, files,
-                              bn_reader_bytes(p.reader), err);
+        rc = bn_writer_finish(&p.writer, &recipe, files, p.bytes, err);
     bn_reader_close(p.reader);
     for (uint64_t i = 0; i < p.nslots; i++) {
         bn_chunk_release(&p.slot[i].chunk);

@@ -63,7 +63,7 @@ static void add_stats(struct bn_tokens_stats *to,
 int bn_writer_add(struct bn_writer *w, struct bn_part *p, struct bn_err *err)
 {
     struct bn_tokens_meta *m = &w->meta;
-    const char *line = p->bad.s;
+    const char *line = p->nbad > 0 ? p->bad.s : "";
 
     for (size_t i = 0; i < p->n; i++)
         p->entry[i].start += m->nids;
@@ -77,7 +77,7 @@ int bn_writer_add(struct bn_writer *w, struct bn_part *p, struct bn_err *err)
     if (p->longest > m->part[0].longest)
         m->part[0].longest = p->longest;
     add_stats(&m->stats, &p->stats);
-    for (; p->nbad > 0 && *line != '\0' && w->nbad < BN_SHOW_BAD; w->nbad++) {
+    for (; *line != '\0' && w->nbad < BN_SHOW_BAD; w->nbad++) {
         size_t n = strcspn(line, "\n") + 1;
 
         bn_str_add(&w->bad, line, n);

@@ -57,13 +57,20 @@ def write_texts(path):
 
 
 def write_pairs(path, n):
+    """Pairs of about 4 KB, as sets of real conversations have them."""
     words = list(glosses())
+
+    def some(i, count):
+        at = i * 7919
+        return ' '.join(words[(at + 13 * k) % len(words)][1]
+                        for k in range(count))
+
     with open(path, 'w', encoding='utf-8') as f:
         for i in range(n):
-            word, gloss = words[i % len(words)]
-            other = words[(i * 7919 + 1) % len(words)][1]
-            f.write(json.dumps({'prompt': f'What does "{word}" mean?\n',
-                                'chosen': gloss, 'rejected': other}) + '\n')
+            f.write(json.dumps({'prompt': some(i, 8), 'chosen':
+                                some(i + 1, 20), 'rejected': some(i + 2, 20)
+                                }) + '\n')
+    return os.path.getsize(path)
 
 
 def ours(tokenizer, path, threads, task='sft'):
@@ -106,10 +113,10 @@ def main():
                    size / alone / 1e6, 0.6, 'MB/s')
             report(f'data-datasets-{threads}', size / whole / 1e6,
                    size / took / 1e6, 20, 'MB/s')
-        write_pairs(pairs, 65000)
+        size = write_pairs(pairs, 65000)
         _, ids, _, whole = ours(tokenizer, pairs, 2, 'preference')
-        print(f'# 65000 preference pairs, {ids} tokens: {whole:.2f} s on 2 '
-              f'threads, so 650000 in {10 * whole:.1f} s')
+        print(f'# 65000 preference pairs, {size / 1e6:.0f} MB, {ids} tokens: '
+              f'{whole:.2f} s on 2 threads, so 650000 in {10 * whole:.0f} s')
     return 1 if FAILED else 0
 
 
