@@ -40,8 +40,9 @@ BN_INLINE void slot_ids(const struct bn_word_slot *s, bool wide, int32_t *v)
 #endif
 }
 
-BN_INLINE void put_word(struct bn_encoder *e, bool wide, const char *w,
-                        size_t n, size_t room)
+/* 'c' is a copy of the cache's handle: a local one stays in registers. */
+BN_INLINE void put_word(struct bn_encoder *e, const struct bn_wordcache *c,
+                        bool wide, const char *w, size_t n, size_t room)
 {
     const struct bn_word_slot *s = NULL;
     size_t i = 0;
@@ -51,8 +52,8 @@ BN_INLINE void put_word(struct bn_encoder *e, bool wide, const char *w,
     if (__builtin_expect(n <= BN_WORD_KEY, 1)) {
         struct bn_word_key k = bn_word_key(w, n, room);
 
-        i = bn_word_index(&e->cache, &k);
-        s = bn_wordcache_get(&e->cache, i, &k, n);
+        i = bn_word_index(c, &k);
+        s = bn_wordcache_get(c, i, &k, n);
         if (__builtin_expect(s != NULL && s->n != BN_WORD_SPILT, 1)) {
             slot_ids(s, wide, e->out.v + e->out.n);
             e->out.n += s->n;
@@ -135,14 +136,16 @@ BN_INLINE void scan_words(struct bn_encoder *e, enum bn_scan kind, bool wide,
 {
     const unsigned char *joins =
         kind == BN_SCAN_GPT2 ? joins_gpt2 : joins_mark;
+    const struct bn_wordcache cache = e->cache;
+    const struct bn_uclass_table *classes = e->classes;
     const char *end = s + n;
 
     while (s < end) {
         const char *next = letter_word(joins, s, end);
 
         if (next == NULL)
-            next = bn_scan_next(kind, e->classes, s, end);
-        put_word(e, wide, s, (size_t)(next - s), (size_t)(end - s));
+            next = bn_scan_next(kind, classes, s, end);
+        put_word(e, &cache, wide, s, (size_t)(next - s), (size_t)(end - s));
         s = next;
     }
 }
@@ -222,12 +225,13 @@ BN_INLINE void mark_words(struct bn_encoder *e, bool wide, const char *s,
                           size_t n, bool spaces)
 {
     bool lines = e->t->lines, each = e->t->each;
+    const struct bn_wordcache cache = e->cache;
     const char *end = s + n;
 
     while (s < end) {
         const char *next = mark_word(s, end, spaces, lines, each);
 
-        put_word(e, wide, s, (size_t)(next - s), (size_t)(end - s));
+        put_word(e, &cache, wide, s, (size_t)(next - s), (size_t)(end - s));
         s = next;
     }
 }
@@ -242,5 +246,5 @@ static void hot_mark(struct bn_encoder *e, const char *s, size_t n, bool spaces)
 
 static void hot_word(struct bn_encoder *e, const char *w, size_t n)
 {
-    put_word(e, e->cache.wide, w, n, n);
+    put_word(e, &e->cache, e->cache.wide, w, n, n);
 }
