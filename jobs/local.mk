@@ -1,2 +1,7 @@
-# jobs: the two commands, run files
-EXTRA_DIST += jobs/lib.sh jobs/check.sh
+# jobs: the two commands, and the run files and data makers of the quickstart
+EXTRA_DIST += jobs/lib.sh jobs/check.sh jobs/quickstart.sh \
+	jobs/quickstart/config.json jobs/quickstart/names.awk \
+	jobs/quickstart/orpo.yaml jobs/quickstart/sft.yaml \
+	jobs/quickstart/tokenizer/tokenizer.json \
+	jobs/quickstart/tokenizer/tokenizer_config.json \
+	jobs/quickstart/wordnet.awk
