@@ -25,9 +25,15 @@ BN_INLINE float row_weights(float *s, int lo, int hi, int n, float scale,
 {
     float t = *top, before = t, add = 0;
 
+    if (lo == 0 && hi == n) {
 #pragma omp simd
-    for (int j = 0; j < n; j++)
-        s[j] = j >= lo && j < hi ? s[j] * scale : -INFINITY;
+        for (int j = 0; j < n; j++)
+            s[j] *= scale;
+    } else {
+#pragma omp simd
+        for (int j = 0; j < n; j++)
+            s[j] = j >= lo && j < hi ? s[j] * scale : -INFINITY;
+    }
     t = row_max(s, n, t);
     if (t == -INFINITY) { /* nothing seen yet; NaN scores go on */
         for (int j = 0; j < n; j++)
@@ -62,11 +68,8 @@ BN_INLINE void block_weights(enum bn_dtype t, float *s, uint16_t *narrow,
         n = (hi + 31) / 32 * 32;
         float keep =
             row_weights(row, b->lo[r], b->hi[r], n, scale, &top[r], &sum[r]);
-        if (tile_pairs(t)) {
-#pragma omp simd
-            for (int j = 0; j < n; j++)
-                narrow[r * ATTN_LD + j] = bn_float_to_bf16(row[j]);
-        }
+        if (tile_pairs(t))
+            row_narrow(narrow + r * ATTN_LD, row, n);
         if (keep != 1) {
 #pragma omp simd
             for (int c = 0; c < ld; c++)

@@ -144,9 +144,18 @@ BN_INLINE void copy_rows(enum bn_dtype t, tile_unit *to, const void *from,
             if (r >= rows) {
                 memset(u, 0, (size_t)(n / per) * sizeof(*u));
             } else if (t == BN_F32) {
-                memcpy(u, (const float *)from + first, (size_t)n * 4);
+                const float *s = (const float *)from + first;
+
+#pragma omp simd
+                for (int k = 0; k < n; k++)
+                    u[k] = bn_float_bits(s[k]);
             } else if (per == 2) {
-                memcpy(u, (const uint16_t *)from + first, (size_t)n * 2);
+                const uint16_t *s = (const uint16_t *)from + first;
+                uint16_t *u16 = (uint16_t *)u;
+
+#pragma omp simd
+                for (int k = 0; k < n; k++)
+                    u16[k] = s[k];
             } else {
                 const uint16_t *s = (const uint16_t *)from + first;
 

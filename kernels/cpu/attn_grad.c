@@ -19,50 +19,61 @@ struct job {
     size_t copied;
 };
 
-/* Weights and dS of a block from scores s and dp = d_o . v: s becomes the
- * weights, dp dS. */
+/* Weights and dS of a row from its scores s and dp = d_o . v: s becomes the
+ * weights, dp dS, both 0 where nothing is seen. */
+BN_INLINE void row_slopes(float *s, float *dp, int lo, int hi, float scale,
+                          float lse, float d)
+{
+    int n = (hi + 15) / 16 * 16;
+
+    if (lo == 0 && hi == ATTN) {
+#pragma omp simd
+        for (int j = 0; j < ATTN; j++) {
+            float p = bn_cpu_exp(s[j] * scale - lse);
+
+            s[j] = p;
+            dp[j] = p * (dp[j] - d) * scale;
+        }
+        return;
+    }
+#pragma omp simd
+    for (int j = 0; j < n; j++) {
+        bool in = j >= lo && j < hi;
+        float p = in ? bn_cpu_exp(s[j] * scale - lse) : 0;
+
+        s[j] = p;
+        dp[j] = in ? p * (dp[j] - d) * scale : 0;
+    }
+    memset(s + n, 0, (size_t)(ATTN - n) * sizeof(*s));
+    memset(dp + n, 0, (size_t)(ATTN - n) * sizeof(*dp));
+}
+
+/* All rows of a block; as bf16 also in 'narrow' and in pairs of queries. */
 BN_INLINE void block_slopes(enum bn_dtype t, const struct backward_work *w,
                             const struct seen *b, float scale, const float *lse,
                             const float *d)
 {
+    uint16_t p[2][ATTN], *ds[2];
+
     for (int r = 0; r < b->rows; r++) {
         float *s = w->s + r * ATTN_LD, *dp = w->dp + r * ATTN_LD;
-        /* Nothing seen: lse is -inf, and nothing is used. */
-        float l = b->lo[r] < b->hi[r] ? lse[r] : 0, dr = d[r];
-        int lo = b->lo[r], hi = b->hi[r];
 
+        row_slopes(s, dp, b->lo[r], b->hi[r], scale, lse[r], d[r]);
+        if (!tile_pairs(t))
+            continue;
+        ds[r & 1] = w->narrow + r * ATTN_LD;
+        row_narrow(p[r & 1], s, ATTN);
+        row_narrow(ds[r & 1], dp, ATTN);
+        if ((r & 1) == 0 && r + 1 < b->rows)
+            continue;
+        if ((r & 1) == 0) { /* the last, paired with nothing */
+            ds[1] = p[1];
+            memset(p[1], 0, sizeof(p[1]));
+        }
 #pragma omp simd
         for (int j = 0; j < ATTN; j++) {
-            bool in = j >= lo && j < hi;
-            float p = in ? bn_cpu_exp(s[j] * scale - l) : 0;
-            float ds = in ? p * (dp[j] - dr) * scale : 0;
-
-            s[j] = p;
-            dp[j] = ds;
-        }
-        if (tile_pairs(t)) {
-#pragma omp simd
-            for (int j = 0; j < ATTN; j++)
-                w->narrow[r * ATTN_LD + j] = bn_float_to_bf16(dp[j]);
-        }
-    }
-    if (!tile_pairs(t))
-        return;
-    /* Pairs of queries; a last odd one is paired with nothing. */
-    for (int r = 0; r < b->rows; r += 2) {
-        const float *s0 = w->s + r * ATTN_LD, *d0 = w->dp + r * ATTN_LD;
-        float one = r + 1 < b->rows ? 1 : 0;
-        const float *s1 = one != 0 ? s0 + ATTN_LD : s0;
-        const float *d1 = one != 0 ? d0 + ATTN_LD : d0;
-
-#pragma omp simd
-        for (int j = 0; j < ATTN; j++) {
-            w->pt[r / 2 * ATTN_LD + j] =
-                bn_float_to_bf16(s0[j])
-                | (uint32_t)bn_float_to_bf16(s1[j] * one) << 16;
-            w->dst[r / 2 * ATTN_LD + j] =
-                bn_float_to_bf16(d0[j])
-                | (uint32_t)bn_float_to_bf16(d1[j] * one) << 16;
+            w->pt[r / 2 * ATTN_LD + j] = p[0][j] | (uint32_t)p[1][j] << 16;
+            w->dst[r / 2 * ATTN_LD + j] = ds[0][j] | (uint32_t)ds[1][j] << 16;
         }
     }
 }
@@ -195,12 +206,9 @@ BN_INLINE void prepare(enum bn_dtype t, struct job *j,
 
         for (int h = j->kvh * group; h < (j->kvh + 1) * group; h++) {
             size_t at = q * a->ldo + (size_t)h * a->hd;
-            float sum = 0;
 
-#pragma omp simd reduction(+ : sum)
-            for (int c = 0; c < a->hd; c++)
-                sum += bn_get(t, j->g->d_o, at + c) * bn_get(t, a->o, at + c);
-            j->sh.d[(size_t)h * a->nq + q] = sum;
+            j->sh.d[(size_t)h * a->nq + q] =
+                row_dot(t, j->g->d_o, at, a->o, at, a->hd);
             memset(j->sh.dq + (q * a->heads + h) * a->hd, 0,
                    (size_t)a->hd * sizeof(float));
         }

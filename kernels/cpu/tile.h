@@ -88,6 +88,45 @@ BN_INLINE float row_max(const float *x, int n, float top)
     return top;
 }
 
+/* n floats, a multiple of 16, to bf16. */
+BN_INLINE void row_narrow(uint16_t *to, const float *from, int n)
+{
+#if defined(__AVX512BF16__)
+    for (int i = 0; i < n; i += 16)
+        _mm256_storeu_si256(
+            (__m256i *)(to + i),
+            (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from + i)));
+#else
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        to[i] = bn_float_to_bf16(from[i]);
+#endif
+}
+
+/* The sum of n products. */
+BN_INLINE float row_dot(enum bn_dtype t, const void *a, size_t ai,
+                        const void *b, size_t bi, int n)
+{
+    float sum = 0;
+    int i = 0;
+
+#if defined(__AVX512BF16__)
+    if (t == BN_BF16) {
+        __m512 acc = _mm512_setzero_ps();
+
+        for (; i + 32 <= n; i += 32)
+            acc = _mm512_dpbf16_ps(
+                acc, (__m512bh)_mm512_loadu_si512((const uint16_t *)a + ai + i),
+                (__m512bh)_mm512_loadu_si512((const uint16_t *)b + bi + i));
+        sum = _mm512_reduce_add_ps(acc);
+    }
+#endif
+#pragma omp simd reduction(+ : sum)
+    for (int k = i; k < n; k++)
+        sum += bn_get(t, a, ai + k) * bn_get(t, b, bi + k);
+    return sum;
+}
+
 BN_INLINE tile_vec tile_fma(bool pairs, tile_vec c, const tile_unit *a,
                             tile_vec b)
 {
