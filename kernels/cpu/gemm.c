@@ -16,6 +16,7 @@ extern __typeof__(bn_gemm_work_cpu) BN_CPU(gemm_work);
 enum {
     B_UNITS = 2 << 20,
     A_UNITS = 96 << 10,
+    A_SPACE = A_UNITS + PACK_SLACK,
     SUM_UNITS = 4 << 20,
     K_SPLIT = 512,  /* steps at a time */
     K_WHOLE = 1024, /* up to here not split where c has 16 bits */
@@ -25,7 +26,7 @@ enum {
 
 size_t BN_CPU(gemm_work)(int threads)
 {
-    return ((size_t)B_UNITS + SUM_UNITS + (size_t)threads * A_UNITS)
+    return ((size_t)B_UNITS + SUM_UNITS + (size_t)threads * A_SPACE)
            * sizeof(tile_unit);
 }
 
@@ -45,20 +46,33 @@ BN_INLINE const void *element(enum bn_dtype t, const void *p, size_t row,
     return (const char *)p + (row * ld + col) * (t == BN_F32 ? 4 : 2);
 }
 
+/* Where columns are packed, a run of steps at a time for all panels: each
+ * uses a part of a cache line that the next needs too. */
+enum { RUN = 64 };
+
 BN_INLINE void pack_a(enum bn_dtype t, const struct bn_gemm *g, tile_unit *to,
                       int i0, int rows, int p0, int k)
 {
     size_t panel = (size_t)tile_steps(t, k) * TILE_M;
+    int run = g->a_by_k ? RUN : k > 0 ? k : 1;
 
-    for (int i = 0; i < rows; i += TILE_M, to += panel) {
-        int count = rows - i < TILE_M ? rows - i : TILE_M;
+    for (int p = 0; p < k; p += run) {
+        int n = k - p < run ? k - p : run;
 
-        if (g->a_by_k)
-            pack_cols(t, to, TILE_M, element(t, g->a, p0, g->lda, i0 + i),
-                      g->lda, count, k);
-        else
-            pack_rows(t, to, TILE_M, element(t, g->a, i0 + i, g->lda, p0),
-                      g->lda, count, k);
+        for (int i = 0; i < rows; i += TILE_M) {
+            int count = rows - i < TILE_M ? rows - i : TILE_M;
+            tile_unit *at = to + (size_t)(i / TILE_M) * panel
+                            + (size_t)tile_steps(t, p) * TILE_M;
+
+            if (g->a_by_k)
+                pack_cols(t, at, TILE_M,
+                          element(t, g->a, (size_t)p0 + p, g->lda, i0 + i),
+                          g->lda, count, n);
+            else
+                pack_rows(t, at, TILE_M,
+                          element(t, g->a, i0 + i, g->lda, (size_t)p0 + p),
+                          g->lda, count, n);
+        }
     }
 }
 
@@ -245,7 +259,7 @@ static void product(const struct bn_gemm *g, int threads)
 #ifdef _OPENMP
         id = omp_get_thread_num();
 #endif
-        tile_unit *a = pl.b + B_UNITS + SUM_UNITS + (size_t)id * A_UNITS;
+        tile_unit *a = pl.b + B_UNITS + SUM_UNITS + (size_t)id * A_SPACE;
 
         if (g->t == BN_F32)
             worker(BN_F32, &pl, a);

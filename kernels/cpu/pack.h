@@ -50,6 +50,79 @@ BN_INLINE void pack_turn(tile_unit *to, int width, pack_quad a, pack_quad b,
         __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
 }
 
+#if defined(__AVX512F__)
+/* Sixteen units of a row, from element p on. */
+BN_INLINE __m512 pack_load16(enum bn_dtype t, const char *row, int p)
+{
+    if (t == BN_F32)
+        return _mm512_loadu_ps((const float *)row + p);
+    if (tile_pairs(t))
+        return _mm512_loadu_ps((const float *)(row + (size_t)p * 2));
+    __m256i half = _mm256_loadu_si256((const __m256i *)(row + (size_t)p * 2));
+    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+}
+
+/* Turn sixteen rows of sixteen units: step q of all rows goes to
+ * to + q * width. With fewer rows than sixteen (rows, the width) what is
+ * stored past a step is overwritten by the next: 16 - rows units past the
+ * last step must be there to be spoilt. */
+BN_INLINE void pack_turn16(tile_unit *to, int width, const __m512 *r)
+{
+    __m512 t[16], u[16];
+
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        __m512d a = (__m512d)t[i / 2 * 4 + i % 2];
+        __m512d b = (__m512d)t[i / 2 * 4 + i % 2 + 2];
+
+        u[2 * i] = (__m512)_mm512_unpacklo_pd(a, b);
+        u[2 * i + 1] = (__m512)_mm512_unpackhi_pd(a, b);
+    }
+    /* Lane l of u[4 i + c] is now column 4 l + c of rows 4 i .. 4 i + 3. */
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        t[c] = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x44);
+        t[4 + c] = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xee);
+        t[8 + c] = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x44);
+        t[12 + c] = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xee);
+    }
+#pragma GCC unroll 16
+    for (int q = 0; q < 16; q++) {
+        __m512 a = t[q / 8 * 4 + q % 4], b = t[q / 8 * 4 + q % 4 + 8];
+
+        _mm512_storeu_ps((float *)(to + (size_t)q * width),
+                         q / 4 % 2 == 0 ? _mm512_shuffle_f32x4(a, b, 0x88)
+                                        : _mm512_shuffle_f32x4(a, b, 0xdd));
+    }
+}
+
+/* As pack_rows, of 'rows' (16, or the width) rows that are all there and of
+ * units [0, n), n a multiple of 16. */
+BN_INLINE void pack_rows16(enum bn_dtype t, tile_unit *to, int width, int rows,
+                           const char *from, size_t bytes, int n)
+{
+    int per = tile_pairs(t) ? 2 : 1;
+
+    for (int p = 0; p < n; p += 16) {
+        __m512 r[16];
+
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            r[i] = i < rows ? pack_load16(t, from + i * bytes, p * per)
+                            : _mm512_setzero_ps();
+        pack_turn16(to + (size_t)p * width, width, r);
+    }
+}
+#endif
+
+/* Units past the end of a panel that packing may spoil. */
+enum { PACK_SLACK = 16 };
+
 /* One panel of 'width' rows (count of them there, the rest 0), each row k
  * consecutive elements from s + row * ld. */
 BN_INLINE void pack_rows(enum bn_dtype t, tile_unit *to, int width,
@@ -58,10 +131,24 @@ BN_INLINE void pack_rows(enum bn_dtype t, tile_unit *to, int width,
     int per = tile_pairs(t) ? 2 : 1, whole = k / (4 * per) * 4;
     size_t size = t == BN_F32 ? 4 : 2;
     const char *from = s;
+    int turned = 0;
 
+#if defined(__AVX512F__)
+    enum { ROWS = 16 };
+    int rows = width < ROWS ? width : ROWS;
+
+    turned = k / (ROWS * per) * ROWS;
+    for (int r = 0; r < width; r += rows) {
+        if (r + rows > count)
+            turned = 0; /* rare: all of the panel goes the slow way */
+    }
+    for (int r = 0; r < width && turned > 0; r += rows)
+        pack_rows16(t, to + r, width, rows, from + r * ld * size, ld * size,
+                    turned);
+#endif
     for (int r = 0; r < width; r += 4) {
         const char *r0 = from + r * ld * size;
-        int done = 0;
+        int done = turned;
 
         if (r + 4 <= count) {
             const char *r1 = r0 + ld * size, *r2 = r1 + ld * size;
