@@ -169,6 +169,49 @@ BN_INLINE void pack_rows(enum bn_dtype t, tile_unit *to, int width,
     }
 }
 
+/* One step of a panel of columns that are all there: units from the elements
+ * of 'row', and where they are pairs of the row ld elements on. */
+BN_INLINE void pack_step(enum bn_dtype t, tile_unit *to, int width,
+                         const char *row, size_t ld)
+{
+#if defined(__AVX512F__)
+#pragma GCC unroll 2
+    for (int r = 0; r < width; r += 16) {
+        __mmask16 m =
+            (__mmask16)(width - r < 16 ? (1 << (width - r)) - 1 : 0xffff);
+        __m512i u;
+
+        if (t == BN_F32) {
+            u = _mm512_maskz_loadu_epi32(m, (const float *)row + r);
+        } else {
+            const uint16_t *lo = (const uint16_t *)row + r;
+
+            u = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, lo));
+            if (tile_pairs(t))
+                u = _mm512_or_si512(
+                    u,
+                    _mm512_slli_epi32(_mm512_cvtepu16_epi32(
+                                          _mm256_maskz_loadu_epi16(m, lo + ld)),
+                                      16));
+            else
+                u = _mm512_slli_epi32(u, 16);
+        }
+        _mm512_mask_storeu_epi32(to + r, m, u);
+    }
+#else
+    (void)ld;
+    if (t == BN_F32) {
+        memcpy(to, row, (size_t)width * 4);
+    } else {
+        const uint16_t *s = (const uint16_t *)row;
+
+#pragma omp simd
+        for (int r = 0; r < width; r++)
+            to[r] = (uint32_t)s[r] << 16;
+    }
+#endif
+}
+
 /* The same, element p of row r being at s + p * ld + r. */
 BN_INLINE void pack_cols(enum bn_dtype t, tile_unit *to, int width,
                          const void *s, size_t ld, int count, int k)
@@ -183,15 +226,8 @@ BN_INLINE void pack_cols(enum bn_dtype t, tile_unit *to, int width,
             for (int r = 0; r < width; r++)
                 to[r] =
                     r < count ? pack_unit(t, row + r * size, ld, 0, k - p) : 0;
-        } else if (t == BN_F32) {
-            memcpy(to, row, (size_t)width * 4);
         } else {
-            const uint16_t *lo = (const uint16_t *)row, *hi = lo + ld;
-
-#pragma omp simd
-            for (int r = 0; r < width; r++)
-                to[r] = per == 2 ? lo[r] | (uint32_t)hi[r] << 16
-                                 : (uint32_t)lo[r] << 16;
+            pack_step(t, to, width, row, ld);
         }
     }
 }
