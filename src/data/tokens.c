@@ -265,7 +265,7 @@ int bn_tokens_check(const struct bn_tokens_stats *s, double max_fraction,
         return bn_fail(err, BN_ERR_DATA, "'%s'%s: no row of data",
                        files->v[0].path, files->n > 1 ? " and others" : "");
     list_drops(s, &why);
-    if (*first != '\0')
+    if (s->drops[BN_DROP_BAD_ROW] > 0)
         bn_str_addf(&why, "; first: %.*s", (int)strcspn(first, "\n"), first);
     if (s->drops[BN_KEPT] == 0)
         rc = bn_fail(err, BN_ERR_DATA, "'%s': all %" PRIu64 " rows were "

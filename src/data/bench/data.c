@@ -4,9 +4,9 @@
  *   bench-data TOKENIZER FILE.jsonl THREADS ROUNDS [EVAL_SPLIT [TASK]]
  *
  * FILE has rows of {"text": ...}, or for TASK preference of prompt, chosen
- * and rejected, of which the encoder alone sees nothing. Prints: bytes of text, rows, ids, least
- * seconds of encoding alone, least seconds of the whole way. The two are
- * timed in turn.
+ * and rejected, of which the encoder alone sees nothing. Prints: bytes of
+ * text, rows, ids, least seconds of encoding alone, least seconds of the
+ * whole way. The two are timed in turn.
  */
 #include "config.h"
 #include "base/clock.h"
