@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,15 @@ static int store(const struct bn_opt *o, const char *value,
         if (errno != 0 || end == value || *end != '\0')
             return bn_fail(err, BN_ERR_USAGE,
                            "--%s: expected an integer, got '%s'", o->name,
+                           value);
+        break;
+    case BN_OPT_NUM:
+        errno = 0;
+        *(double *)o->out = strtod(value, &end);
+        if (errno != 0 || end == value || *end != '\0'
+            || !isfinite(*(double *)o->out))
+            return bn_fail(err, BN_ERR_USAGE,
+                           "--%s: expected a number, got '%s'", o->name,
                            value);
         break;
     case BN_OPT_LIST:

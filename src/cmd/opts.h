@@ -16,8 +16,15 @@ struct bn_opt_list {
     size_t n, cap;
 };
 
-/* What 'out' points to: bool, const char *, int64_t, struct bn_opt_list. */
-enum bn_opt_type { BN_OPT_FLAG, BN_OPT_STR, BN_OPT_INT, BN_OPT_LIST };
+/* What 'out' points to: bool, const char *, int64_t, double, struct
+ * bn_opt_list. */
+enum bn_opt_type {
+    BN_OPT_FLAG,
+    BN_OPT_STR,
+    BN_OPT_INT,
+    BN_OPT_NUM,
+    BN_OPT_LIST
+};
 
 struct bn_opt {
     const char *name; /* without "--"; NULL ends a table */

@@ -10,6 +10,7 @@ struct got {
     bool flag;
     const char *str;
     int64_t num;
+    double real;
     struct bn_opt_list list, operands;
 };
 
@@ -23,6 +24,7 @@ static int parse(struct got *g, struct bn_err *err, char *words)
         {"flag", BN_OPT_FLAG, &g->flag, NULL, "a flag"},
         {"str", BN_OPT_STR, &g->str, "WORD", "a string"},
         {"num", BN_OPT_INT, &g->num, "N", "a number"},
+        {"real", BN_OPT_NUM, &g->real, "X", "a number with a point"},
         {"list", BN_OPT_LIST, &g->list, "WORD", "words"},
         {0},
     };
@@ -36,7 +38,7 @@ static int parse(struct got *g, struct bn_err *err, char *words)
 static void all_forms(void **state)
 {
     char words[] = "a --flag --str x --num=-5 - --list=1 b --list --flag"
-                   " --str= -- --num -x";
+                   " --str= --real -2.5e-1 -- --num -x";
     struct got g = {0};
     struct bn_err err;
 
@@ -45,6 +47,7 @@ static void all_forms(void **state)
     assert_true(g.flag);
     assert_string_equal(g.str, "");
     assert_int_equal(g.num, -5);
+    assert_true(g.real == -0.25);
     assert_int_equal(g.list.n, 2);
     assert_string_equal(g.list.v[1], "--flag"); /* a value is a value */
     assert_int_equal(g.operands.n, 5);
@@ -66,6 +69,9 @@ static void refusals(void **state)
         {"--num=", "--num: expected an integer, got ''"},
         {"--num 99999999999999999999",
          "--num: expected an integer, got '99999999999999999999'"},
+        {"--real 1,5", "--real: expected a number, got '1,5'"},
+        {"--real nan", "--real: expected a number, got 'nan'"},
+        {"--real 1e999", "--real: expected a number, got '1e999'"},
         {"-f", "unknown option '-f'; options have two dashes"},
     };
 
