@@ -29,3 +29,10 @@ burnish_LDADD = src/cmd/libcmd.a $(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS)
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c
 burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)
+
+bin_PROGRAMS += burnish-generate
+burnish_generate_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+burnish_generate_SOURCES = src/cmd/burnish-generate.c \
+	src/cmd/lines.c src/cmd/lines.h \
+	src/cmd/prompts.c src/cmd/prompts.h
+burnish_generate_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "model/layer.h"
+#include "model/cache.h"
 
 #include <math.h>
 
@@ -67,6 +68,12 @@ static struct bn_attn attn_args(const struct bn_model *m, struct bn_acts *a,
         t.k = at(m, k->qk, (size_t)d.q);
         t.ldq = t.ldk = d.q + d.kv;
     }
+    if (a->cache != NULL) {
+        t.k = bn_cache_rows(a->cache, m, l, false);
+        t.v = bn_cache_rows(a->cache, m, l, true);
+        t.ldk = t.ldv = d.kv;
+        t.nkv = a->cache->rows;
+    }
     return t;
 }
 
@@ -95,6 +102,8 @@ static void attention(struct bn_model *m, struct bn_acts *a, int l)
     /* q and k lie side by side: one rotation does both. */
     op->rope(m->dev, m->t, rot, ld, m->cosine, m->sine, a->pos,
              m->heads + m->kv_heads, d.hd, a->n, false);
+    if (a->cache != NULL)
+        bn_cache_put(a->cache, m, a, l, rot);
     struct bn_attn t = attn_args(m, a, l);
     op->attn(m->dev, m->t, &t);
 }

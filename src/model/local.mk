@@ -12,10 +12,13 @@ MODELCONF_LIBS = src/model/libmodelconf.a $(TENSOR_LIBS)
 noinst_LIBRARIES += src/model/libmodel.a
 src_model_libmodel_a_SOURCES = \
 	src/model/acts.c \
+	src/model/cache.c src/model/cache.h \
+	src/model/decode.c src/model/decode.h \
 	src/model/forward.c \
 	src/model/head.c src/model/head.h \
 	src/model/layer.c src/model/layer.h \
 	src/model/model.h \
+	src/model/sample.c src/model/sample.h \
 	src/model/weights.c
 MODEL_LIBS = src/model/libmodel.a $(MODELCONF_LIBS) $(MESH_LIBS) \
 	$(LOSS_LIBS) $(OPS_LIBS)

@@ -93,6 +93,8 @@ struct bn_layer_acts {
     void *gate_up;
 };
 
+struct bn_cache;
+
 /* Activations and scratch for one micro-batch of at most max_tokens. */
 struct bn_acts {
     int max_tokens, max_segs;
@@ -108,6 +110,9 @@ struct bn_acts {
     int32_t *ids, *pos;
     struct bn_attn_seg *seg;
     const struct bn_attn_seg *host_seg; /* borrowed from the batch */
+    /* Not NULL: forward only; keys and values go into the cache, and segments
+     * name its rows (cache.h). Borrowed. */
+    const struct bn_cache *cache;
 };
 
 /* Lay activations out in 'arena' (a plan only counts). backward false: what

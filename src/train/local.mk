@@ -11,6 +11,9 @@ METRICS_LIBS = src/train/libmetrics.a $(PROTOBUF_C_LIBS) $(CONF_LIBS)
 src_train_libtrain_a_SOURCES = \
 	src/train/eval.c \
 	src/train/flops.c \
+	src/train/gen.c src/train/gen.h \
+	src/train/gen_model.c \
+	src/train/gen_text.c src/train/gen_text.h \
 	src/train/load.c src/train/load.h \
 	src/train/phase.c src/train/phase.h \
 	src/train/record.c src/train/record.h \

@@ -1,0 +1,71 @@
+/* Decoding with a cache: some sequences, each in a slot of its own, that
+ * grow by any number of tokens a step.
+ *
+ * One step takes the new tokens of all slots as one packed stream, so prompts
+ * and single tokens share every matrix product, and what is computed for a
+ * slot does not depend on who else is there. With the CPU's own matrix
+ * products (ops/gemm.c) logits are the same bits in any company and for any
+ * way of cutting a sequence into steps; a library's products (oneDNN, cuBLAS)
+ * may round differently for another number of rows.
+ *
+ * One rank: the head's logits are not gathered over tensor-parallel shards,
+ * and hidden states are not passed between pipeline stages.
+ */
+#ifndef BN_MODEL_DECODE_H
+#define BN_MODEL_DECODE_H
+
+#include "model/cache.h"
+
+/* Sizes; memory follows from them. */
+struct bn_decode_size {
+    int slots;      /* sequences at a time */
+    int capacity;   /* tokens of a slot; at most the model's max_pos */
+    int max_tokens; /* new tokens of a step, all slots together; >= slots */
+};
+
+struct bn_decode {
+    struct bn_model *m; /* borrowed */
+    struct bn_decode_size size;
+    int *length; /* [slots] tokens in the cache */
+    struct bn_cache cache;
+    struct bn_acts acts;
+    /* device memory */
+    int32_t *last; /* [slots] rows of the stream whose logits are wanted */
+    void *h;       /* [slots, hidden] */
+    float *logits; /* [slots, vocab] */
+    /* host memory */
+    struct bn_batch batch;
+    int32_t *at, *host_last;
+    float *host_logits;
+};
+
+/* New tokens of one slot. */
+struct bn_feed {
+    int slot;
+    const int32_t *ids;
+    int n;     /* >= 1 */
+    bool want; /* logits after the last of them */
+};
+
+/* Bytes that bn_decode_init takes from its arena (device memory). */
+size_t bn_decode_bytes(const struct bn_model *m,
+                       const struct bn_decode_size *size);
+/* Lay everything out; slots are empty. The model must outlive it. Class
+ * usage where the model is only part of one (several ranks), data where a
+ * slot is to hold more than the model's positions. */
+int bn_decode_init(struct bn_decode *d, struct bn_model *m,
+                   const struct bn_decode_size *size, struct bn_arena *arena,
+                   struct bn_err *err);
+/* Frees host memory; the arena is the caller's. A zeroed struct is fine. */
+void bn_decode_release(struct bn_decode *d);
+
+/* Run the feeds (each slot at most once) and give the logits of those that
+ * want them: '*logits' is [wanted, vocab_size] in their order, host memory
+ * valid until the next step. Nothing is allocated. Too many tokens or a full
+ * slot are a bug of the caller; ids outside the vocabulary class data. */
+int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
+                   const float **logits, struct bn_err *err);
+/* Forget a slot's tokens, all but the first 'length'. */
+void bn_decode_cut(struct bn_decode *d, int slot, int length);
+
+#endif

@@ -1,0 +1,133 @@
+#include "config.h"
+#include "train/gen_text.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+/* Tokens of the prompt that can change how the next ones are decoded. */
+enum { CONTEXT = 8 };
+
+static int decode(const struct bn_gen_text *x, size_t from, size_t to,
+                  struct bn_str *out, struct bn_err *err)
+{
+    bn_str_clear(out);
+    return bn_decode(x->t, x->ids.v + from, to - from, true, out, err);
+}
+
+static void add_id(struct bn_gen_text *x, int32_t id)
+{
+    bn_grow(&x->ids.v, &x->ids.cap, x->ids.n + 1, sizeof(*x->ids.v));
+    x->ids.v[x->ids.n++] = id;
+}
+
+int bn_gen_text_begin(struct bn_gen_text *x, const int32_t *prompt, size_t n,
+                      struct bn_err *err)
+{
+    bn_str_clear(&x->text);
+    x->ready = x->ids.n = x->base = 0;
+    x->found = -1;
+    for (size_t i = n > CONTEXT ? n - CONTEXT : 0; i < n; i++)
+        add_id(x, prompt[i]);
+    x->done = x->ids.n;
+    return decode(x, x->base, x->done, &x->context, err);
+}
+
+/* Whole characters that both begin with. */
+static size_t common(const struct bn_str *a, const struct bn_str *b)
+{
+    size_t n = 0;
+
+    while (n < a->len && n < b->len && a->s[n] == b->s[n])
+        n++;
+    while (n > 0 && n < b->len && (b->s[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+/* The first stop string in the text from byte 'from' on ends it. */
+static void find_stop(struct bn_gen_text *x, size_t from)
+{
+    size_t end = x->text.len;
+
+    for (size_t i = 0; i < x->nstop; i++) {
+        size_t len = strlen(x->stop[i]);
+        size_t at = from > len - 1 ? from - (len - 1) : 0;
+        const char *hit = at < x->text.len
+                              ? memmem(x->text.s + at, x->text.len - at,
+                                       x->stop[i], len)
+                              : NULL;
+
+        if (hit != NULL && (size_t)(hit - x->text.s) < end) {
+            end = (size_t)(hit - x->text.s);
+            x->found = (int)i;
+        }
+    }
+    if (x->found >= 0) {
+        x->text.len = end;
+        x->text.s[end] = '\0';
+    }
+}
+
+/* Bytes at the end of the text that may be the beginning of a stop string. */
+static size_t doubtful(const struct bn_gen_text *x)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < x->nstop; i++) {
+        size_t n = strlen(x->stop[i]) - 1;
+
+        if (n > x->text.len)
+            n = x->text.len;
+        while (n > most
+               && memcmp(x->text.s + x->text.len - n, x->stop[i], n) != 0)
+            n--;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Take what the tokens after x->done add; 'last': whole or not. */
+static int advance(struct bn_gen_text *x, bool last, struct bn_err *err)
+{
+    size_t from = x->text.len;
+
+    if (decode(x, x->base, x->ids.n, &x->next, err) < 0)
+        return -1;
+    size_t same = common(&x->context, &x->next);
+    bool cut = x->next.len >= 3
+               && memcmp(x->next.s + x->next.len - 3, "\xef\xbf\xbd", 3) == 0;
+    if (x->next.len == same || (cut && !last))
+        return 0;
+    bn_str_add(&x->text, x->next.s + same, x->next.len - same);
+    x->base = x->done;
+    x->done = x->ids.n;
+    find_stop(x, from);
+    return decode(x, x->base, x->done, &x->context, err);
+}
+
+int bn_gen_text_add(struct bn_gen_text *x, int32_t id, struct bn_err *err)
+{
+    add_id(x, id);
+    if (advance(x, false, err) < 0)
+        return -1;
+    x->ready = x->text.len - (x->found < 0 ? doubtful(x) : 0);
+    return 0;
+}
+
+int bn_gen_text_end(struct bn_gen_text *x, struct bn_err *err)
+{
+    if (x->found < 0 && x->done < x->ids.n && advance(x, true, err) < 0)
+        return -1;
+    x->ready = x->text.len;
+    return 0;
+}
+
+void bn_gen_text_release(struct bn_gen_text *x)
+{
+    bn_str_release(&x->text);
+    bn_str_release(&x->context);
+    bn_str_release(&x->next);
+    bn_ids_release(&x->ids);
+    *x = (struct bn_gen_text){0};
+}
