@@ -36,9 +36,15 @@ src_model_test_rope_t_SOURCES = src/model/test/rope.c
 src_model_test_rope_t_LDADD = $(MODELCONF_LIBS) $(CMOCKA_LIBS)
 endif
 if HAVE_CMOCKA
-MODEL_TESTS = src/model/test/golden.t
+MODEL_TESTS = src/model/test/decode.t src/model/test/golden.t \
+	src/model/test/sample.t
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
+src_model_test_decode_t_SOURCES = src/model/test/decode.c
+src_model_test_decode_t_LDADD = $(MODEL_LIBS) $(DATA_LIBS) $(HF_LIBS) \
+	$(CMOCKA_LIBS)
+src_model_test_sample_t_SOURCES = src/model/test/sample.c
+src_model_test_sample_t_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
 src_model_test_golden_t_SOURCES = src/model/test/golden.c
 src_model_test_golden_t_LDADD = $(MODEL_LIBS) $(DATA_LIBS) $(HF_LIBS) \
 	$(CMOCKA_LIBS)
