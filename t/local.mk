@@ -23,10 +23,11 @@ SHARNESS_TESTS = \
 	t/t3101-render.t \
 	t/t3110-tokenize.t \
 	t/t4010-tensorboard.t \
+	t/t4101-generate.t \
 	t/t5000-boot.t \
 	t/t5010-comm.t
 TESTS += $(SHARNESS_TESTS)
-EXTRA_DIST += t/tlib.sh t/mpi.sh t/golden/trajectory.py t/layers.awk \
+EXTRA_DIST += t/generate/chain.py t/tlib.sh t/mpi.sh t/golden/trajectory.py t/layers.awk \
 	t/tb-read.py $(SHARNESS_TESTS)
 
 # Against other implementations, each in a throw-away environment: not part
