@@ -5,8 +5,12 @@
 
 #include <string.h>
 
-/* Tokens of the prompt that can change how the next ones are decoded. */
-enum { CONTEXT = 8 };
+/* Tokens of the prompt that can change how the next ones are decoded, and
+ * tokens that a character may be cut into but for its first. */
+enum { CONTEXT = 8, CUT = 3 };
+
+/* U+FFFD: what bytes that are no character are decoded to */
+#define BROKEN "\xef\xbf\xbd"
 
 static int decode(const struct bn_gen_text *x, size_t from, size_t to,
                   struct bn_str *out, struct bn_err *err)
@@ -21,16 +25,30 @@ static void add_id(struct bn_gen_text *x, int32_t id)
     x->ids.v[x->ids.n++] = id;
 }
 
+static bool starts_broken(const struct bn_str *s, size_t at)
+{
+    return s->len >= at + 3 && memcmp(s->s + at, BROKEN, 3) == 0;
+}
+
 int bn_gen_text_begin(struct bn_gen_text *x, const int32_t *prompt, size_t n,
                       struct bn_err *err)
 {
+    size_t take = n < CONTEXT ? n : CONTEXT, most = take + CUT;
+
     bn_str_clear(&x->text);
-    x->ready = x->ids.n = x->base = 0;
+    x->ready = x->base = 0;
     x->found = -1;
-    for (size_t i = n > CONTEXT ? n - CONTEXT : 0; i < n; i++)
-        add_id(x, prompt[i]);
+    for (;; take++) { /* not from the middle of a character */
+        x->ids.n = 0;
+        for (size_t i = n - take; i < n; i++)
+            add_id(x, prompt[i]);
+        if (decode(x, 0, x->ids.n, &x->context, err) < 0)
+            return -1;
+        if (take == n || take == most || !starts_broken(&x->context, 0))
+            break;
+    }
     x->done = x->ids.n;
-    return decode(x, x->base, x->done, &x->context, err);
+    return 0;
 }
 
 /* Whole characters that both begin with. */
@@ -87,6 +105,19 @@ static size_t doubtful(const struct bn_gen_text *x)
     return most;
 }
 
+/* Where in x->next the text begins that x->context did not have. Tokens that
+ * stand for bytes are decoded a run at a time: when one spoils the run, each
+ * byte of characters given before comes again as U+FFFD. */
+static size_t news(const struct bn_gen_text *x)
+{
+    size_t at = common(&x->context, &x->next);
+
+    for (size_t n = x->context.len - at;
+         n > 0 && starts_broken(&x->next, at); n--)
+        at += 3;
+    return at;
+}
+
 /* Take what the tokens after x->done add; 'last': whole or not. */
 static int advance(struct bn_gen_text *x, bool last, struct bn_err *err)
 {
@@ -94,12 +125,11 @@ static int advance(struct bn_gen_text *x, bool last, struct bn_err *err)
 
     if (decode(x, x->base, x->ids.n, &x->next, err) < 0)
         return -1;
-    size_t same = common(&x->context, &x->next);
-    bool cut = x->next.len >= 3
-               && memcmp(x->next.s + x->next.len - 3, "\xef\xbf\xbd", 3) == 0;
-    if (x->next.len == same || (cut && !last))
+    size_t at = news(x);
+    bool cut = x->next.len >= 3 && starts_broken(&x->next, x->next.len - 3);
+    if (x->next.len == at || (cut && !last))
         return 0;
-    bn_str_add(&x->text, x->next.s + same, x->next.len - same);
+    bn_str_add(&x->text, x->next.s + at, x->next.len - at);
     x->base = x->done;
     x->done = x->ids.n;
     find_stop(x, from);

@@ -36,9 +36,11 @@ src/train/event.pb-c.c: $(top_srcdir)/src/train/event.proto
 		$(top_srcdir)/src/train/event.proto
 
 if HAVE_CMOCKA
-TRAIN_TESTS = src/train/test/metrics.t
+TRAIN_TESTS = src/train/test/gen_text.t src/train/test/metrics.t
 check_PROGRAMS += $(TRAIN_TESTS)
 TESTS += $(TRAIN_TESTS)
+src_train_test_gen_text_t_SOURCES = src/train/test/gen_text.c
+src_train_test_gen_text_t_LDADD = $(TRAIN_LIBS) $(CMOCKA_LIBS)
 src_train_test_metrics_t_SOURCES = src/train/test/metrics.c
 src_train_test_metrics_t_LDADD = $(METRICS_LIBS) $(CMOCKA_LIBS)
 endif
