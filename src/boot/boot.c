@@ -8,12 +8,13 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 struct bn_boot {
     struct bn_pmix *pmix; /* NULL: a world of one */
-    double timeout;
+    struct bn_pmix_wait wait;
 };
 
 enum { MAX_BCAST = 1024 };
@@ -82,6 +83,18 @@ static bool launched(void)
     return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL;
 }
 
+/* PMIx names a job step, which a requeued job takes again. */
+static void name_launch(char *out, size_t size, bool pmix)
+{
+    const char *name = getenv("PMIX_NAMESPACE");
+    const char *restart = getenv("SLURM_RESTART_COUNT");
+
+    if (pmix)
+        snprintf(out, size, "%s/%s", name, restart != NULL ? restart : "0");
+    else
+        snprintf(out, size, "alone/%ld", (long)getpid());
+}
+
 struct bn_boot *bn_boot_create(struct bn_boot_info *info, double timeout,
                                struct bn_err *err)
 {
@@ -89,12 +102,10 @@ struct bn_boot *bn_boot_create(struct bn_boot_info *info, double timeout,
     struct bn_boot_info got = {.size = 1, .local_size = 1};
     int rc;
 
-    b->timeout = timeout;
+    b->wait.timeout = timeout;
     if (launched()) {
         b->pmix = bn_pmix_open(&got, err);
         rc = b->pmix != NULL ? check_world(&got, err) : -1;
-        if (rc == 0 && got.size > 1)
-            rc = bn_boot_fence(b, err);
     } else {
         rc = check_alone(err);
     }
@@ -102,8 +113,14 @@ struct bn_boot *bn_boot_create(struct bn_boot_info *info, double timeout,
         bn_boot_destroy(b);
         return NULL;
     }
+    name_launch(got.launch, sizeof(got.launch), b->pmix != NULL);
     *info = got;
     return b;
+}
+
+void bn_boot_watch(struct bn_boot *b, const struct bn_watch *watch)
+{
+    b->wait.watch = *watch;
 }
 
 void bn_boot_destroy(struct bn_boot *b)
@@ -124,14 +141,14 @@ int bn_boot_bcast(struct bn_boot *b, void *buf, size_t len,
         return bn_fail(err, BN_ERR_BUG, "boot broadcast of %zu bytes", len);
     if (b->pmix == NULL)
         return 0;
-    return bn_pmix_bcast(b->pmix, buf, len, b->timeout, err);
+    return bn_pmix_bcast(b->pmix, buf, len, &b->wait, err);
 }
 
 int bn_boot_fence(struct bn_boot *b, struct bn_err *err)
 {
     if (b->pmix == NULL)
         return 0;
-    return bn_pmix_fence(b->pmix, b->timeout, err);
+    return bn_pmix_fence(b->pmix, &b->wait, err);
 }
 
 #ifndef HAVE_PMIX
@@ -148,16 +165,17 @@ void bn_pmix_close(struct bn_pmix *p)
     (void)p;
 }
 
-int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len, double timeout,
-                  struct bn_err *err)
+int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len,
+                  const struct bn_pmix_wait *wait, struct bn_err *err)
 {
-    (void)p, (void)buf, (void)len, (void)timeout;
+    (void)p, (void)buf, (void)len, (void)wait;
     return bn_fail(err, BN_ERR_BUG, "no PMIx");
 }
 
-int bn_pmix_fence(struct bn_pmix *p, double timeout, struct bn_err *err)
+int bn_pmix_fence(struct bn_pmix *p, const struct bn_pmix_wait *wait,
+                  struct bn_err *err)
 {
-    (void)p, (void)timeout;
+    (void)p, (void)wait;
     return bn_fail(err, BN_ERR_BUG, "no PMIx");
 }
 #endif

@@ -196,30 +196,54 @@ static void missing(struct bn_pmix *p, const char *key, struct bn_str *out)
     free(w);
 }
 
+/* A rank that has failed will not come. */
+static int anyone_failed(struct bn_pmix *p, const struct bn_watch *watch,
+                         struct bn_err *err)
+{
+    for (int r = 0; r < p->size && watch->failed != NULL; r++)
+        if (r != (int)p->self.rank && watch->failed(watch->arg, r, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* missing, with the phases that are known. */
+static void say_missing(struct bn_pmix *p, const char *key,
+                        const struct bn_watch *watch, double waited)
+{
+    struct bn_str who = {0};
+    char where[BN_WATCH_WHERE] = "";
+
+    missing(p, key, &who);
+    if (watch->where != NULL && who.len > 0 && who.s[0] != '(')
+        watch->where(watch->arg, atoi(who.s), where);
+    bn_warn("boot: waiting for rank %s for %.0f s%s%s", who.s, waited,
+            where[0] != '\0' ? "; the first is in phase " : "", where);
+    bn_str_release(&who);
+}
+
 /* Wait for a fence, saying who is missing. */
 static int await(struct bn_pmix *p, struct waiter *w, const char *key,
-                 double timeout, struct bn_err *err)
+                 const struct bn_pmix_wait *wait, struct bn_err *err)
 {
-    double t0 = bn_now(), next = say_after;
+    double t0 = bn_now(), say = say_after, waited = 0;
     struct bn_str who = {0};
 
-    for (;;) {
-        double at = next < timeout ? next : timeout;
-        double left = at - (bn_now() - t0);
+    while (waited < wait->timeout) {
+        double left = wait->timeout - waited;
 
-        if (waiter_wait(w, left > 0 ? left : 0))
+        if (waiter_wait(w, left < 1 ? left : 1))
             return 0;
-        if (at >= timeout)
-            break;
-        missing(p, key, &who);
-        bn_warn("boot: waiting for rank %s for %.0f s", who.s,
-                bn_now() - t0);
-        bn_str_clear(&who);
-        next += say_after;
+        if (anyone_failed(p, &wait->watch, err) < 0)
+            return -1;
+        waited = bn_now() - t0;
+        if (waited >= say && waited < wait->timeout) {
+            say_missing(p, key, &wait->watch, waited);
+            say += say_after;
+        }
     }
     missing(p, key, &who);
     bn_fail(err, BN_ERR_AGAIN, "boot: rank %s did not come in %.0f s", who.s,
-            timeout);
+            wait->timeout);
     bn_str_release(&who);
     return -1;
 }
@@ -237,7 +261,8 @@ static int put(const char *key, pmix_value_t *v, struct bn_err *err)
 }
 
 /* Announce this rank, then meet the others, collecting what they put. */
-static int meet(struct bn_pmix *p, double timeout, struct bn_err *err)
+static int meet(struct bn_pmix *p, const struct bn_pmix_wait *wait,
+                struct bn_err *err)
 {
     char key[PMIX_MAX_KEYLEN + 1];
     pmix_value_t here = {.type = PMIX_INT32, .data.int32 = 1};
@@ -258,7 +283,7 @@ static int meet(struct bn_pmix *p, double timeout, struct bn_err *err)
         return bn_fail(err, BN_ERR_AGAIN, "PMIx does not fence: %s",
                        PMIx_Error_string(s));
     }
-    rc = await(p, w, key, timeout, err);
+    rc = await(p, w, key, wait, err);
     if (rc == 0 && w->status != PMIX_SUCCESS)
         rc = bn_fail(err, BN_ERR_AGAIN, "PMIx fence: %s",
                      PMIx_Error_string(w->status));
@@ -268,13 +293,14 @@ static int meet(struct bn_pmix *p, double timeout, struct bn_err *err)
     return rc;
 }
 
-int bn_pmix_fence(struct bn_pmix *p, double timeout, struct bn_err *err)
+int bn_pmix_fence(struct bn_pmix *p, const struct bn_pmix_wait *wait,
+                  struct bn_err *err)
 {
-    return meet(p, timeout, err);
+    return meet(p, wait, err);
 }
 
-int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len, double timeout,
-                  struct bn_err *err)
+int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len,
+                  const struct bn_pmix_wait *wait, struct bn_err *err)
 {
     char key[PMIX_MAX_KEYLEN + 1];
     pmix_proc_t root = p->self;
@@ -289,7 +315,7 @@ int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len, double timeout,
         if (put(key, &mine, err) < 0)
             return -1;
     }
-    if (meet(p, timeout, err) < 0)
+    if (meet(p, wait, err) < 0)
         return -1;
     if (p->self.rank == 0)
         return 0;

@@ -1,7 +1,7 @@
 # src/boot: who am I
 noinst_LIBRARIES += src/boot/libboot.a
 src_boot_libboot_a_SOURCES = src/boot/boot.c src/boot/boot.h \
-	src/boot/pmix.h
+	src/boot/pmix.h src/boot/watch.h
 if HAVE_PMIX
 src_boot_libboot_a_SOURCES += src/boot/boot_pmix.c
 endif

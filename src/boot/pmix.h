@@ -11,9 +11,15 @@ struct bn_pmix;
 struct bn_pmix *bn_pmix_open(struct bn_boot_info *info, struct bn_err *err);
 /* Leave; NULL is allowed. */
 void bn_pmix_close(struct bn_pmix *p);
-/* As bn_boot_bcast and bn_boot_fence, for at most 'timeout' seconds. */
-int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len, double timeout,
+/* How long to wait, and whom to ask meanwhile. */
+struct bn_pmix_wait {
+    double timeout;
+    struct bn_watch watch;
+};
+/* As bn_boot_bcast and bn_boot_fence. */
+int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len,
+                  const struct bn_pmix_wait *wait, struct bn_err *err);
+int bn_pmix_fence(struct bn_pmix *p, const struct bn_pmix_wait *wait,
                   struct bn_err *err);
-int bn_pmix_fence(struct bn_pmix *p, double timeout, struct bn_err *err);
 
 #endif

@@ -32,7 +32,7 @@ int bn_comm_agree(struct bn_comm *c, enum bn_err_code mine,
 
 #ifndef HAVE_MPI
 struct bn_comm *bn_comm_mpi(int rank, int size, double timeout,
-                            const struct bn_comm_watch *watch,
+                            const struct bn_watch *watch,
                             struct bn_err *err)
 {
     (void)rank, (void)timeout, (void)watch;

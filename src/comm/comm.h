@@ -14,6 +14,7 @@
 
 #include "base/dtype.h"
 #include "base/err.h"
+#include "boot/watch.h"
 
 enum bn_comm_op { BN_SUM, BN_MAX, BN_MIN };
 
@@ -51,21 +52,12 @@ struct bn_comm_ops {
      * key. */
     struct bn_comm *(*split)(struct bn_comm *c, int color, int key,
                              struct bn_err *err);
+    /* Say that this process will come to no further call of any group of its
+     * world: destroy then waits for nobody. */
+    void (*leave)(struct bn_comm *c);
     /* Tear the job down from a rank that cannot go on; may not return. */
     void (*abort)(struct bn_comm *c, enum bn_err_code code);
     void (*destroy)(struct bn_comm *c);
-};
-
-/* What is known about ranks from elsewhere (files that they publish), for
- * those that wait for them. */
-struct bn_comm_watch {
-    /* Where a rank is, "load" or "step 7", into 'out' of 64 bytes; "" if it
-     * is not known. */
-    void (*where)(void *arg, int rank, char *out);
-    /* 0 while the rank may still come, else -1 with an error that names it
-     * and has the class of its failure. */
-    int (*failed)(void *arg, int rank, struct bn_err *err);
-    void *arg;
 };
 
 /* The world of 'size' ranks over MPI (CPU memory), which is initialised here
@@ -74,7 +66,7 @@ struct bn_comm_watch {
  * 'watch' (may be NULL; copied) calls failed, ends every wait in seconds.
  * After a failure every later call fails too. One a process. Collective. */
 struct bn_comm *bn_comm_mpi(int rank, int size, double timeout,
-                            const struct bn_comm_watch *watch,
+                            const struct bn_watch *watch,
                             struct bn_err *err);
 
 /* A group of this process alone; never fails. Several may exist. */

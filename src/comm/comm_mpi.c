@@ -252,6 +252,15 @@ static void destroy(struct bn_comm *c)
     free(c);
 }
 
+static void leave(struct bn_comm *c)
+{
+    struct bn_world *w = group(c)->w;
+
+    if (!w->broken)
+        bn_fail(&w->why, BN_ERR_BUG, "this rank has left its world");
+    w->broken = true;
+}
+
 static void stop(struct bn_comm *c, enum bn_err_code code)
 {
     (void)c;
@@ -272,6 +281,7 @@ static const struct bn_comm_ops mpi_ops = {
     .sendrecv = sendrecv,
     .barrier = barrier,
     .split = split,
+    .leave = leave,
     .abort = stop,
     .destroy = destroy,
 };
@@ -342,7 +352,7 @@ static struct bn_comm *split(struct bn_comm *c, int color, int key,
 }
 
 struct bn_comm *bn_comm_mpi(int rank, int size, double timeout,
-                            const struct bn_comm_watch *watch,
+                            const struct bn_watch *watch,
                             struct bn_err *err)
 {
     struct bn_world *w = bn_world_open(rank, size, timeout, watch, err);

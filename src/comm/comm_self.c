@@ -66,6 +66,11 @@ static struct bn_comm *split(struct bn_comm *c, int color, int key,
     return bn_comm_self();
 }
 
+static void leave(struct bn_comm *c)
+{
+    (void)c;
+}
+
 static void stop(struct bn_comm *c, enum bn_err_code code)
 {
     (void)c, (void)code; /* nobody else to tell */
@@ -87,6 +92,7 @@ static const struct bn_comm_ops self_ops = {
     .sendrecv = sendrecv,
     .barrier = barrier,
     .split = split,
+    .leave = leave,
     .abort = stop,
     .destroy = destroy,
 };

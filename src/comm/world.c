@@ -165,7 +165,7 @@ static void describe(const struct bn_world *w, struct bn_str *out)
 {
     for (int r = 0; r < w->size; r++) {
         bool waited = false;
-        char where[64] = "";
+        char where[BN_WATCH_WHERE] = "";
 
         for (int i = 0; i < w->n; i++)
             waited |= w->to[i] == r;
@@ -270,7 +270,7 @@ static int check_world(const struct bn_world *w, struct bn_err *err)
 }
 
 struct bn_world *bn_world_open(int rank, int size, double timeout,
-                               const struct bn_comm_watch *watch,
+                               const struct bn_watch *watch,
                                struct bn_err *err)
 {
     struct bn_world *w = BN_NEW(struct bn_world);

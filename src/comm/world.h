@@ -13,7 +13,7 @@
 struct bn_world {
     int rank, size;
     double timeout;
-    struct bn_comm_watch watch; /* all NULL: none */
+    struct bn_watch watch; /* all NULL: none */
     struct bn_peer *peer;       /* [size]; zero until they are exchanged */
     int next_tag; /* every group has its own, so messages never mix */
     bool broken;  /* a wait has failed: messages may be anywhere */
@@ -26,7 +26,7 @@ struct bn_world {
 
 /* Initialise MPI and meet. NULL on failure. */
 struct bn_world *bn_world_open(int rank, int size, double timeout,
-                               const struct bn_comm_watch *watch,
+                               const struct bn_watch *watch,
                                struct bn_err *err);
 /* Meet once more and finalise MPI; of a broken world only the memory is
  * released. */

@@ -95,8 +95,21 @@ static int one(struct bn_trainer *t, uint64_t first, int n,
     return rc;
 }
 
+/* A signal on any rank is one for all; looked at before each batch. */
+static int asked_to_stop(const struct bn_trainer *t, bool *stopped,
+                         struct bn_err *err)
+{
+    struct bn_comm *w = t->mesh->world;
+    int64_t sig = bn_stop_signal();
+
+    if (w->size > 1 && w->ops->allreduce(w, &sig, BN_I64, 1, BN_MAX, err) < 0)
+        return -1;
+    *stopped = sig != 0;
+    return 0;
+}
+
 int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
-                    struct bn_err *err)
+                    bool *stopped, struct bn_err *err)
 {
     struct share s = my_share(t);
     struct bn_loss_denom d;
@@ -113,19 +126,23 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
     if (denominators(t, &s, &d, err) < 0)
         return -1;
     *examples = d.examples;
-    bn_progress_begin("evaluate", s.n, 30);
-    for (uint64_t i = 0;; i++) {
+    *stopped = false;
+    if (t->mesh->world->rank == 0)
+        bn_progress_begin("evaluate", s.n, 30);
+    /* As many rounds on every rank; the last may have nothing for some. */
+    for (uint64_t i = 0; i * s.ranks * s.batch < s.n; i++) {
         int n = batch_at(&s, i, &first);
 
-        if (n == 0)
+        if (asked_to_stop(t, stopped, err) < 0)
+            return -1;
+        if (*stopped)
             break;
-        if (one(t, first, n, &job, err) < 0)
+        if (n > 0 && one(t, first, n, &job, err) < 0)
             return -1;
         bn_progress_update(first + (uint64_t)n, NULL);
-        if (bn_stop_signal() != 0 && t->mesh->world->size == 1)
-            return bn_fail(err, BN_ERR_AGAIN, "stopped by a signal in "
-                           "evaluation");
     }
     bn_progress_end();
+    if (*stopped)
+        return 0;
     return bn_step_sum(t->mesh, metrics, BN_LOSS_MAX_KEYS, err);
 }

@@ -22,7 +22,8 @@ src_train_libtrain_a_SOURCES = \
 	src/train/score.c src/train/score.h \
 	src/train/session.c src/train/session.h \
 	src/train/step.c src/train/step.h \
-	src/train/trainer.c src/train/trainer.h
+	src/train/trainer.c src/train/trainer.h \
+	src/train/watch.c
 TRAIN_LIBS = src/train/libtrain.a $(METRICS_LIBS) $(CKPT_LIBS) \
 	$(BOOT_LIBS) $(DATA_LIBS) $(CONF_LIBS)
 

@@ -8,20 +8,33 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+static const double beat_every = 10; /* seconds */
+static const double old_class = 5;   /* of age: from an earlier start */
 
 static struct {
     char *path, *class_path; /* NULL: publish nothing */
-    int rank, size;
+    struct bn_boot_info info;
     char phase[16];
     long step;
     double last;
-    bool warned;
-} me;
+    bool warned, failed;
+    /* the thread that shows life */
+    bool beats;
+    pthread_t beat;
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool stop;
+} me = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
 /* Renamed into place, but without fsync: losing it costs nothing. */
 static void publish(const char *text)
@@ -51,8 +64,10 @@ static void write_phase(const struct bn_err *err)
     if (me.path == NULL)
         return;
     bn_str_addf(&s, "{\"rank\":%d,\"size\":%d,\"phase\":\"%s\",\"step\":%ld,"
-                "\"time\":%.3f,\"pid\":%ld", me.rank, me.size, me.phase,
-                me.step, bn_wall_time(), (long)getpid());
+                "\"time\":%.3f,\"pid\":%ld,\"launch\":", me.info.rank,
+                me.info.size, me.phase, me.step, bn_wall_time(),
+                (long)getpid());
+    bn_str_add_json(&s, me.info.launch, strlen(me.info.launch));
     if (err != NULL) {
         bn_str_addf(&s, ",\"class\":%d,\"error\":", (int)err->code);
         bn_str_add_json(&s, err->text, strlen(err->text));
@@ -63,19 +78,75 @@ static void write_phase(const struct bn_err *err)
     me.last = bn_now();
 }
 
-void bn_phase_begin(const char *dir, int rank, int size)
+/* A full disk must not look like death: the file's time is all that moves. */
+static void *beat(void *arg)
 {
+    const char *path = arg;
+    struct timespec until;
+
+    pthread_mutex_lock(&me.lock);
+    while (!me.stop) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += (time_t)beat_every;
+        pthread_cond_timedwait(&me.cond, &me.lock, &until);
+        if (!me.stop)
+            utimensat(AT_FDCWD, path, NULL, 0);
+    }
+    pthread_mutex_unlock(&me.lock);
+    return NULL;
+}
+
+/* Signals are for the thread that works. */
+static void start_beat(void)
+{
+    sigset_t all, old;
+
+    me.stop = false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    me.beats = pthread_create(&me.beat, NULL, beat, me.path) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void bn_phase_end(void)
+{
+    if (!me.beats)
+        return;
+    pthread_mutex_lock(&me.lock);
+    me.stop = true;
+    pthread_cond_signal(&me.cond);
+    pthread_mutex_unlock(&me.lock);
+    pthread_join(me.beat, NULL);
+    me.beats = false;
+}
+
+/* Another rank may have failed already: a fresh file is its. */
+static void remove_old_class(void)
+{
+    struct stat st;
+
+    if (stat(me.class_path, &st) == 0
+        && (double)st.st_mtime < bn_wall_time() - old_class)
+        unlink(me.class_path);
+}
+
+void bn_phase_begin(const char *dir, const struct bn_boot_info *info)
+{
+    bn_phase_end();
     free(me.path);
     free(me.class_path);
-    memset(&me, 0, sizeof(me));
-    me.rank = rank;
-    me.size = size;
+    me.path = me.class_path = NULL;
+    me.info = *info;
+    me.phase[0] = '\0';
+    me.warned = me.failed = false;
     if (dir == NULL)
         return;
-    me.path = bn_asprintf("%s/phase.%d", dir, rank);
+    me.path = bn_asprintf("%s/phase.%d", dir, info->rank);
     me.class_path = bn_path_join(dir, "exit-class");
-    if (rank == 0)
-        unlink(me.class_path); /* absent is as good */
+    if (info->rank == 0)
+        remove_old_class();
+    if (info->size > 1)
+        start_beat();
 }
 
 void bn_phase_set(const char *phase, long step)
@@ -100,6 +171,9 @@ void bn_phase_fail(const struct bn_err *err)
     char text[16];
     int fd, n;
 
+    if (me.failed)
+        return;
+    me.failed = true;
     snprintf(me.phase, sizeof(me.phase), "failed");
     write_phase(err);
     if (me.class_path == NULL)

@@ -25,6 +25,8 @@ struct loop {
     struct bn_window window;
     struct bn_saved state; /* what a checkpoint remembers of the loop */
     bool stop_early;
+    int stop; /* a signal that any rank got, as agreed after the last step */
+    bool stopped; /* the run ends by it, in order */
     double began;
 };
 
@@ -98,10 +100,13 @@ static void say_eval(const struct loop *l, const double *metrics, long step)
 static int evaluate(struct loop *l, long step, struct bn_err *err)
 {
     double metrics[BN_LOSS_MAX_KEYS], examples, t0 = bn_now();
+    bool stopped;
 
     bn_phase_set("eval", step);
-    if (bn_trainer_eval(l->t, metrics, &examples, err) < 0)
+    if (bn_trainer_eval(l->t, metrics, &examples, &stopped, err) < 0)
         return -1;
+    if (stopped)
+        return 0; /* the loop sees the signal next */
     say_eval(l, metrics, step);
     if (leads(l)
         && bn_record_eval(l->metrics, l->t, metrics, examples, bn_now() - t0,
@@ -129,14 +134,16 @@ static int save(struct loop *l, long step, struct bn_err *err)
 /* A stop signal: commit what there is, and say what came of it. */
 static int stop(struct loop *l, long step, struct bn_err *err)
 {
-    int sig = bn_stop_signal();
+    int sig = l->stop;
 
     if (l->run->save.save_on_signal && l->state.saved_step != step) {
         if (save(l, step, err) < 0)
             return -1;
-        bn_info("signal %d: step %ld is saved, %.1f s after the signal", sig,
-                step, bn_now() - bn_stop_time());
+        if (bn_stop_signal() != 0)
+            bn_info("signal %d: step %ld is saved, %.2f s after the signal",
+                    sig, step, bn_now() - bn_stop_time());
     }
+    l->stopped = true;
     return bn_fail(err, BN_ERR_AGAIN, "stopped by signal %d after step %ld",
                    sig, step);
 }
@@ -175,21 +182,23 @@ static int after_step(struct loop *l, long step, struct bn_err *err)
     return 0;
 }
 
+/* The end of a step is where all ranks agree: that it went well, and whether
+ * a signal came to any of them. */
 static int steps(struct loop *l, struct bn_err *err)
 {
     long total = l->t->total_steps;
 
+    if (bn_session_agree(l->s, 0, &l->stop, err) < 0)
+        return -1;
     for (long step = l->state.step; step < total && !l->stop_early; step++) {
-        if (bn_stop_signal() != 0)
+        if (l->stop != 0)
             return stop(l, step, err);
-        if (one_step(l, step, err) < 0)
+        int rc = one_step(l, step, err);
+
+        if (rc == 0)
+            rc = after_step(l, step + 1, err);
+        if (bn_session_agree(l->s, rc, &l->stop, err) < 0)
             return -1;
-        if (after_step(l, step + 1, err) < 0) {
-            /* A signal in evaluation: this step is still whole. */
-            if (err->code == BN_ERR_AGAIN && bn_stop_signal() != 0)
-                return stop(l, step + 1, err);
-            return -1;
-        }
         l->state.step = step + 1;
         if (l->stop_early && leads(l))
             bn_info("step %ld: %s has not improved for %ld evaluations: "
@@ -256,6 +265,12 @@ static int train(struct loop *l, struct bn_err *err)
     if (l->run->eval.eval_on_start && l->state.step == 0
         && evaluate(l, 0, err) < 0)
         return -1;
+    /* One that a signal broke off. */
+    if (l->state.step > 0 && l->state.eval_step != l->state.step
+        && due(l, l->run->eval.eval_strategy, l->run->eval.eval_steps,
+               l->state.step)
+        && evaluate(l, l->state.step, err) < 0)
+        return -1;
     if (leads(l))
         bn_progress_begin("train", (uint64_t)l->t->total_steps, 30);
     int rc = steps(l, err);
@@ -290,8 +305,13 @@ static int eval_only(struct loop *l, struct bn_err *err)
 {
     double metrics[BN_LOSS_MAX_KEYS], examples;
 
-    if (bn_trainer_eval(l->t, metrics, &examples, err) < 0)
+    bool stopped;
+
+    if (bn_trainer_eval(l->t, metrics, &examples, &stopped, err) < 0)
         return -1;
+    if (stopped)
+        return bn_fail(err, BN_ERR_AGAIN, "stopped by a signal in "
+                       "evaluation");
     if (!leads(l))
         return 0;
     printf("{\"eval_examples\":%.0f", examples);
@@ -307,17 +327,16 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     unsigned parts = flags & BN_TRAIN_EVAL_ONLY
                          ? BN_SESSION_EVAL
                          : BN_SESSION_TRAIN | BN_SESSION_EVAL;
-    bool publish = (flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0;
     int rc;
 
     bn_signals_catch();
-    if (publish && bn_mkdirs(run->output_dir, err) < 0)
-        return -1;
-    bn_phase_begin(publish ? run->output_dir : NULL, 0, 1);
-    if (bn_session_open(&s, run, parts, 0, err) < 0) {
-        bn_phase_fail(err);
-        return -1;
+    if ((flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0) {
+        parts |= BN_SESSION_PUBLISH;
+        if (bn_mkdirs(run->output_dir, err) < 0)
+            return -1;
     }
+    if (bn_session_open(&s, run, parts, 0, err) < 0)
+        return -1;
     struct loop l = {.s = &s, .t = s.trainer, .run = run, .began = bn_now()};
     say_run(&s);
     if (flags & BN_TRAIN_EVAL_ONLY)
@@ -329,6 +348,6 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     if (rc < 0)
         bn_phase_fail(err);
     bn_metrics_close(l.metrics);
-    bn_session_close(&s);
+    bn_session_close(&s, rc < 0 && !l.stopped);
     return rc;
 }

@@ -236,7 +236,7 @@ int bn_score_run(const struct bn_run *run, const char *in, const char *out,
     struct scorer x = {.file = in};
     int max = (int)run->data.max_length;
     /* A pair holds its prompt once and two answers. */
-    int rc = bn_session_open(&x.s, run, 0, 2 * max, err);
+    int rc = bn_session_open(&x.s, run, BN_SESSION_ALONE, 2 * max, err);
 
     if (rc < 0)
         return -1;
@@ -249,6 +249,6 @@ int bn_score_run(const struct bn_run *run, const char *in, const char *out,
         fwrite(x.out.s, 1, x.out.len, stdout);
     bn_encoder_destroy(x.enc);
     bn_str_release(&x.out);
-    bn_session_close(&x.s);
+    bn_session_close(&x.s, rc < 0);
     return rc;
 }

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signal.h"
 #include "base/str.h"
 #include "train/phase.h"
 
@@ -67,15 +68,38 @@ static int check_vocab(const struct bn_session *s, struct bn_err *err)
     return 0;
 }
 
+/* A rank whose node is down is noticed after this long. */
+static const double silence = 45; /* seconds */
+
+static int open_boot(struct bn_session *s, unsigned flags, struct bn_err *err)
+{
+    const char *dir = flags & BN_SESSION_PUBLISH ? s->run->output_dir : NULL;
+
+    s->boot = bn_boot_create(&s->info, s->run->mesh.ddp_timeout, err);
+    if (s->boot == NULL)
+        return -1;
+    bn_log_set_rank(s->info.rank, s->info.size);
+    bn_phase_begin(dir, &s->info);
+    bn_phase_watch(&s->watch, dir, &s->info, silence);
+    bn_boot_watch(s->boot, &s->watch);
+    if ((flags & BN_SESSION_ALONE) != 0 && s->info.size > 1)
+        return bn_fail(err, BN_ERR_USAGE, "this is done by one rank, not %d",
+                       s->info.size);
+    return 0;
+}
+
 static int open_ranks(struct bn_session *s, struct bn_err *err)
 {
     const struct bn_run_mesh *m = &s->run->mesh;
 
-    s->boot = bn_boot_create(&s->info, m->ddp_timeout, err);
-    if (s->boot == NULL)
+    if (bn_boot_fence(s->boot, err) < 0)
         return -1;
-    bn_log_set_rank(s->info.rank, s->info.size);
-    s->world = bn_comm_self();
+    s->world = s->info.size == 1
+                   ? bn_comm_self()
+                   : bn_comm_mpi(s->info.rank, s->info.size, m->ddp_timeout,
+                                 &s->watch, err);
+    if (s->world == NULL)
+        return -1;
     return bn_mesh_init(&s->mesh, s->world, (int)m->data_parallel_size,
                         (int)m->tensor_parallel_size,
                         (int)m->pipeline_parallel_size,
@@ -96,14 +120,16 @@ static int open_device(struct bn_session *s, struct bn_err *err)
 static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
                     struct bn_err *err)
 {
-    if (bn_trainer_config(s->run, &s->cfg, err) < 0)
+    if (open_boot(s, flags, err) < 0
+        || bn_trainer_config(s->run, &s->cfg, err) < 0)
         return -1;
     s->tokenizer = bn_tokenizer_open(s->run->model.tokenizer_name_or_path,
                                      err);
     if (s->tokenizer == NULL || check_vocab(s, err) < 0)
         return -1;
     bn_phase_set("tokenize", 0);
-    if (flags != 0 && open_data(s, flags, err) < 0)
+    if ((flags & (BN_SESSION_TRAIN | BN_SESSION_EVAL)) != 0
+        && open_data(s, flags, err) < 0)
         return -1;
     bn_phase_set("boot", 0);
     if (open_ranks(s, err) < 0 || open_device(s, err) < 0)
@@ -111,7 +137,35 @@ static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
     bn_phase_set("load", 0);
     s->trainer = bn_trainer_create(s->run, &s->cfg, s->train, s->eval,
                                    max_tokens, s->dev, &s->mesh, err);
-    return s->trainer != NULL ? 0 : -1;
+    return bn_session_agree(s, s->trainer != NULL ? 0 : -1, NULL, err);
+}
+
+int bn_session_agree(struct bn_session *s, int rc, int *stop,
+                     struct bn_err *err)
+{
+    if (rc < 0)
+        bn_phase_fail(err);
+    /* A class in the high half and its rank in the low one: the largest names
+     * a rank of the worst class. */
+    int64_t v[2] = {rc < 0 ? (int64_t)err->code << 32 | s->info.rank : 0,
+                    bn_stop_signal()};
+
+    if (s->info.size > 1
+        && s->world->ops->allreduce(s->world, v, BN_I64, 2, BN_MAX,
+                                    rc < 0 ? NULL : err) < 0)
+        return -1;
+    if (stop != NULL)
+        *stop = (int)v[1];
+    if (v[0] != 0 && rc == 0) {
+        int who = (int)(v[0] & 0x7fffffff);
+
+        /* Its own words, if they can be read. */
+        if (s->watch.failed == NULL
+            || s->watch.failed(s->watch.arg, who, err) == 0)
+            bn_fail(err, (enum bn_err_code)(v[0] >> 32), "rank %d failed",
+                    who);
+    }
+    return v[0] != 0 ? -1 : 0;
 }
 
 int bn_session_open(struct bn_session *s, const struct bn_run *run,
@@ -119,19 +173,23 @@ int bn_session_open(struct bn_session *s, const struct bn_run *run,
 {
     *s = (struct bn_session){.run = run};
     if (open_all(s, flags, max_tokens, err) < 0) {
-        bn_session_close(s);
+        bn_phase_fail(err);
+        bn_session_close(s, true);
         return -1;
     }
     return 0;
 }
 
-void bn_session_close(struct bn_session *s)
+void bn_session_close(struct bn_session *s, bool failed)
 {
     bn_trainer_destroy(s->trainer);
     bn_dev_destroy(s->dev);
+    if (failed && s->world != NULL)
+        s->world->ops->leave(s->world);
     if (s->mesh.world != NULL)
         bn_mesh_release(&s->mesh);
     bn_comm_destroy(s->world);
+    bn_phase_end();
     bn_boot_destroy(s->boot);
     bn_tokens_close(s->eval);
     bn_tokens_close(s->train);

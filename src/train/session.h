@@ -1,5 +1,6 @@
-/* The parts of a run in the order in which they may be made: data on disk
- * before any rank waits for another, then boot, communicator, device, model.
+/* The parts of a run in the order in which they may be made: who am I (which
+ * waits for nobody), data on disk, and only then a meeting of the ranks,
+ * communicator, device, model.
  */
 #ifndef BN_TRAIN_SESSION_H
 #define BN_TRAIN_SESSION_H
@@ -15,6 +16,7 @@ struct bn_session {
     struct bn_tokens *train, *eval;
     struct bn_boot *boot;
     struct bn_boot_info info;
+    struct bn_watch watch;
     struct bn_comm *world;
     struct bn_mesh mesh;
     struct bn_dev *dev;
@@ -24,12 +26,21 @@ struct bn_session {
 enum bn_session_flags {
     BN_SESSION_TRAIN = 1, /* training data and optimizer */
     BN_SESSION_EVAL = 2,  /* evaluation data */
+    BN_SESSION_PUBLISH = 4, /* phases and failures, in output_dir */
+    BN_SESSION_ALONE = 8,   /* more than one rank is refused */
 };
 
 /* Open everything. max_tokens: see bn_trainer_create. On failure nothing is
- * left. Collective. */
+ * left, and the failure is published. Collective. */
 int bn_session_open(struct bn_session *s, const struct bn_run *run,
                     unsigned flags, int max_tokens, struct bn_err *err);
-void bn_session_close(struct bn_session *s);
+/* The agreement point of all ranks: rc < 0 with 'err' is this rank's failure,
+ * which is published. -1 if any rank failed, with the class of one. '*stop'
+ * (NULL: not asked) is a signal that asked any rank to stop, or 0.
+ * Collective. */
+int bn_session_agree(struct bn_session *s, int rc, int *stop,
+                     struct bn_err *err);
+/* failed: this rank ends out of order, so the others are not waited for. */
+void bn_session_close(struct bn_session *s, bool failed);
 
 #endif

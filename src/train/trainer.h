@@ -82,10 +82,10 @@ int bn_trainer_step(struct bn_trainer *t, long step,
                     struct bn_step_result *r, struct bn_err *err);
 
 /* The loss's metrics over the whole evaluation set, exact means whatever the
- * batch size and the number of ranks. A stop signal ends it with class again.
- * Collective. */
+ * batch size and the number of ranks. A stop signal on any rank ends it on
+ * all, with '*stopped' true and no metrics. Collective. */
 int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
-                    struct bn_err *err);
+                    bool *stopped, struct bn_err *err);
 
 /* FLOPs of one forward and backward pass over the batch: 6 per matrix weight
  * and token (the head's only where a row is scored), 12 * heads * head_dim a

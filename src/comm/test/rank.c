@@ -240,7 +240,7 @@ static int victim = -1;
 static void where(void *arg, int rank, char *out)
 {
     (void)arg;
-    snprintf(out, 64, "step %d", rank + 40);
+    snprintf(out, BN_WATCH_WHERE, "step %d", rank + 40);
 }
 
 static int failed(void *arg, int rank, struct bn_err *err)
@@ -286,7 +286,7 @@ int main(int argc, char **argv)
     struct bn_err err = {0};
     struct bn_comm *w = NULL;
     int told = -1;
-    struct bn_comm_watch watch = {where, failed, &told};
+    struct bn_watch watch = {where, failed, &told};
     double timeout = 60, t0;
     int rc = -1;
 
