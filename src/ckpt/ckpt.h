@@ -44,10 +44,11 @@ char *bn_ckpt_shard_name(const struct bn_ckpt_shard *s,
 
 /* --- Writing: begin (rank 0), shard (its one writer), commit (rank 0) ---- */
 
-/* Make the empty temporary directory of checkpoint 'step'; what an
- * interrupted save of the same step left there is removed. Malloc'ed path,
- * NULL on failure. Local. */
-char *bn_ckpt_begin(const char *output_dir, long step, struct bn_err *err);
+/* Malloc'ed: the path of the temporary directory of checkpoint 'step'. */
+char *bn_ckpt_tmp(const char *output_dir, long step);
+/* Make it, empty: what an interrupted save of the same step left there is
+ * removed. Local. */
+int bn_ckpt_begin(const char *tmp, struct bn_err *err);
 /* Write one shard into 'tmp', synced; sets s->bytes and s->hash. A failure
  * names the path; the file is removed. Local. */
 int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
@@ -82,17 +83,13 @@ struct bn_ckpt {
     size_t n;
 };
 
-/* Open a checkpoint directory: manifest, sizes and hashes of every shard. A
- * torn, truncated, altered or foreign file is class data and is named.
- * 'verify' false skips the hashes. NULL on failure. Local. */
-struct bn_ckpt *bn_ckpt_open(const char *path, bool verify,
+/* Open a checkpoint directory: manifest, sizes of every shard, and the hashes
+ * of those that fall to checker 'mine' of 'checkers' (0: of none). A torn,
+ * truncated, altered or foreign file is class data and is named. NULL on
+ * failure. Local. */
+struct bn_ckpt *bn_ckpt_open(const char *path, int checkers, int mine,
                              struct bn_err *err);
 void bn_ckpt_close(struct bn_ckpt *c);
-
-/* The newest whole checkpoint of OUTPUT; each newer one that is not whole is
- * named in a warning. '*found' is NULL if there is none. Local. */
-int bn_ckpt_newest(const char *output_dir, struct bn_ckpt **found,
-                   struct bn_err *err);
 
 /* Copy the state of range [begin, begin + count) of the parameters 'params'
  * (any layout of the same model) out of the shards; elements of padding
@@ -100,6 +97,17 @@ int bn_ckpt_newest(const char *output_dir, struct bn_ckpt **found,
 int bn_ckpt_read(const struct bn_ckpt *c, const struct bn_params *params,
                  size_t begin, size_t count, const struct bn_ckpt_state *to,
                  struct bn_dev *dev, struct bn_err *err);
+/* The same into host memory, to[parts][count]: masters alone (1), or with
+ * both moments (3). Needs no device. Local. */
+int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,
+                      size_t begin, size_t count, float *const *to, int parts,
+                      struct bn_err *err);
+/* Put what a shard in memory, 'master' [shard->count], has of 'params' (any
+ * layout of the same model) into flat[params->elems]. Local. */
+int bn_ckpt_place(float *flat, const struct bn_params *params,
+                  const struct bn_model_config *cfg,
+                  const struct bn_ckpt_shard *shard, const float *master,
+                  struct bn_err *err);
 
 /* Steps of the checkpoints in OUTPUT that have a manifest, ascending;
  * malloc'ed '*steps'. An absent directory has none. Local. */

@@ -1,13 +1,18 @@
 # src/ckpt: models and training state on disk
-noinst_LIBRARIES += src/ckpt/libhf.a src/ckpt/libckpt.a
+noinst_LIBRARIES += src/ckpt/libhf.a src/ckpt/libckptio.a \
+	src/ckpt/libckpt.a
 src_ckpt_libhf_a_SOURCES = \
 	src/ckpt/hf.h src/ckpt/hf_check.c src/ckpt/hf_load.c \
 	src/ckpt/hf_save.c
 HF_LIBS = src/ckpt/libhf.a src/format/libformat.a $(MODELCONF_LIBS)
 
-src_ckpt_libckpt_a_SOURCES = src/ckpt/ckpt.h src/ckpt/read.c \
+# What needs no device: the login tool uses it
+src_ckpt_libckptio_a_SOURCES = src/ckpt/ckpt.h src/ckpt/read.c \
 	src/ckpt/reshard.c src/ckpt/write.c
-CKPT_LIBS = src/ckpt/libckpt.a $(OPTIM_LIBS) $(HF_LIBS)
+CKPTIO_LIBS = src/ckpt/libckptio.a $(HF_LIBS)
+
+src_ckpt_libckpt_a_SOURCES = src/ckpt/restore.c src/ckpt/shard.c
+CKPT_LIBS = src/ckpt/libckpt.a $(CKPTIO_LIBS) $(OPTIM_LIBS) $(HF_LIBS)
 
 if HAVE_CMOCKA
 CKPT_TESTS = src/ckpt/test/hf.t src/ckpt/test/stories.t

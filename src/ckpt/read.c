@@ -2,12 +2,12 @@
 #include "config.h"
 #include "ckpt/ckpt.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,7 +176,7 @@ static int open_shard(struct bn_ckpt *c, size_t i, bool verify,
     return rc;
 }
 
-struct bn_ckpt *bn_ckpt_open(const char *path, bool verify,
+struct bn_ckpt *bn_ckpt_open(const char *path, int checkers, int mine,
                              struct bn_err *err)
 {
     struct bn_ckpt *c = BN_NEW(struct bn_ckpt);
@@ -189,7 +189,9 @@ struct bn_ckpt *bn_ckpt_open(const char *path, bool verify,
     if (rc == 0)
         rc = bn_model_config_load(&c->cfg, config, NULL, err);
     for (size_t i = 0; rc == 0 && i < c->n; i++)
-        rc = open_shard(c, i, verify, err);
+        rc = open_shard(c, i,
+                        checkers > 0 && i % (size_t)checkers == (size_t)mine,
+                        err);
     free(manifest);
     free(config);
     if (rc == 0)
@@ -210,27 +212,4 @@ void bn_ckpt_close(struct bn_ckpt *c)
     json_decref(c->loop);
     free(c->path);
     free(c);
-}
-
-int bn_ckpt_newest(const char *output_dir, struct bn_ckpt **found,
-                   struct bn_err *err)
-{
-    long *steps;
-    size_t n;
-
-    *found = NULL;
-    if (bn_ckpt_list(output_dir, &steps, &n, err) < 0)
-        return -1;
-    while (n > 0 && *found == NULL) {
-        char *path = bn_asprintf("%s/checkpoint-%ld", output_dir, steps[--n]);
-        struct bn_err why;
-
-        *found = bn_ckpt_open(path, true, &why);
-        if (*found == NULL)
-            bn_warn("checkpoint '%s' cannot be used, trying an older one: %s",
-                    path, why.text);
-        free(path);
-    }
-    free(steps);
-    return 0;
 }

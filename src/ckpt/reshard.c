@@ -6,40 +6,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements held in common by a row of the target and a row of a source. */
+/* The target range and one source after the other. */
 struct reader {
-    const struct bn_ckpt *c;
-    struct bn_params *source; /* the table of each shard's part */
-    float *host[3];           /* the range in host memory */
-    unsigned char *have;      /* which elements were found */
+    float *const *to; /* [parts][count] */
+    int parts;
+    unsigned char *have; /* which elements were found */
     size_t begin, count;
+    /* the shard in work */
+    const struct bn_params *source; /* the table of its part */
+    const float *data;              /* [parts][shard count] */
+    size_t s_begin, s_count;
 };
 
 /* Copy n elements at flat position 'at' of the target from flat position
- * 'from' of shard i, as far as both lie in their ranges. */
-static void copy_run(struct reader *r, size_t i, size_t at, size_t from,
-                     size_t n)
+ * 'from' of the shard, as far as both lie in their ranges. */
+static void copy_run(struct reader *r, size_t at, size_t from, size_t n)
 {
-    const struct bn_ckpt_shard *s = &r->c->shard[i];
-    const float *data = (const float *)(const void *)r->c->map[i].data;
     size_t skip = 0;
 
     if (at < r->begin)
         skip = r->begin - at;
-    if (from + skip < s->begin)
-        skip = s->begin - from;
+    if (from + skip < r->s_begin)
+        skip = r->s_begin - from;
     if (skip >= n)
         return;
     at += skip, from += skip, n -= skip;
-    if (at >= r->begin + r->count || from >= s->begin + s->count)
+    if (at >= r->begin + r->count || from >= r->s_begin + r->s_count)
         return;
     if (n > r->begin + r->count - at)
         n = r->begin + r->count - at;
-    if (n > s->begin + s->count - from)
-        n = s->begin + s->count - from;
-    for (int k = 0; k < 3; k++)
-        memcpy(r->host[k] + (at - r->begin),
-               data + (size_t)k * s->count + (from - s->begin),
+    if (n > r->s_begin + r->s_count - from)
+        n = r->s_begin + r->s_count - from;
+    for (int k = 0; k < r->parts; k++)
+        memcpy(r->to[k] + (at - r->begin),
+               r->data + (size_t)k * r->s_count + (from - r->s_begin),
                n * sizeof(float));
     memset(r->have + (at - r->begin), 1, n);
 }
@@ -52,11 +52,10 @@ static int overlap(int a0, int an, int b0, int bn, int *begin)
     return end > *begin ? end - *begin : 0;
 }
 
-/* The part of target parameter p that shard i holds, row by row. */
-static void copy_param(struct reader *r, const struct bn_param *p, size_t i)
+/* The part of target parameter p that the shard holds, row by row. */
+static void copy_param(struct reader *r, const struct bn_param *p)
 {
-    const struct bn_param *q = bn_param_find(&r->source[i], p->kind,
-                                             p->layer);
+    const struct bn_param *q = bn_param_find(r->source, p->kind, p->layer);
     int row, col;
 
     if (q == NULL)
@@ -65,8 +64,14 @@ static void copy_param(struct reader *r, const struct bn_param *p, size_t i)
     int cols = overlap(p->col0, p->cols, q->col0, q->cols, &col);
     if (cols == 0)
         return;
+    if (cols == p->cols && cols == q->cols && rows > 0) {
+        copy_run(r, p->offset + (size_t)(row - p->row0) * (size_t)cols,
+                 q->offset + (size_t)(row - q->row0) * (size_t)cols,
+                 (size_t)rows * (size_t)cols);
+        return;
+    }
     for (int k = 0; k < rows; k++, row++)
-        copy_run(r, i,
+        copy_run(r,
                  p->offset + (size_t)(row - p->row0) * (size_t)p->cols
                      + (size_t)(col - p->col0),
                  q->offset + (size_t)(row - q->row0) * (size_t)q->cols
@@ -74,8 +79,34 @@ static void copy_param(struct reader *r, const struct bn_param *p, size_t i)
                  (size_t)cols);
 }
 
-static int find_all(struct reader *r, const struct bn_params *params,
-                    struct bn_err *err)
+/* Everything of the target range that one shard has. */
+static int take_shard(struct reader *r, const struct bn_params *params,
+                      const struct bn_model_config *cfg,
+                      const struct bn_ckpt_shard *s, const float *data,
+                      struct bn_err *err)
+{
+    struct bn_params source;
+
+    if (bn_params_init(&source, cfg, &s->part, err) < 0)
+        return -1;
+    r->source = &source;
+    r->data = data;
+    r->s_begin = s->begin;
+    r->s_count = s->count;
+    for (int k = 0; k < params->n; k++) {
+        const struct bn_param *p = &params->item[k];
+
+        if (p->offset + p->count > r->begin
+            && p->offset < r->begin + r->count)
+            copy_param(r, p);
+    }
+    bn_params_release(&source);
+    return 0;
+}
+
+/* Whether every parameter of the range was found. */
+static int check_all(const struct reader *r, const struct bn_params *params,
+                     const char *where, struct bn_err *err)
 {
     for (int k = 0; k < params->n; k++) {
         const struct bn_param *p = &params->item[k];
@@ -83,47 +114,47 @@ static int find_all(struct reader *r, const struct bn_params *params,
 
         if (end <= r->begin || at >= r->begin + r->count)
             continue;
-        for (size_t i = 0; i < r->c->n; i++)
-            copy_param(r, p, i);
         if (at < r->begin)
             at = r->begin;
         if (end > r->begin + r->count)
             end = r->begin + r->count;
         if (memchr(r->have + (at - r->begin), 0, end - at) != NULL)
             return bn_fail(err, BN_ERR_DATA, "checkpoint '%s' does not hold "
-                           "all of '%s'", r->c->path, p->name);
+                           "all of '%s'", where, p->name);
     }
     return 0;
 }
 
-int bn_ckpt_read(const struct bn_ckpt *c, const struct bn_params *params,
-                 size_t begin, size_t count, const struct bn_ckpt_state *to,
-                 struct bn_dev *dev, struct bn_err *err)
+int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,
+                      size_t begin, size_t count, float *const *to, int parts,
+                      struct bn_err *err)
 {
-    struct reader r = {.c = c, .begin = begin, .count = count};
-    float *const out[3] = {to->master, to->m, to->v};
-    size_t made = 0;
+    struct reader r = {.to = to, .parts = parts, .begin = begin,
+                       .count = count};
     int rc = 0;
 
-    r.source = BN_NEWN(struct bn_params, c->n);
-    for (; rc == 0 && made < c->n; made++)
-        rc = bn_params_init(&r.source[made], &c->cfg, &c->shard[made].part,
-                            err);
-    for (int k = 0; k < 3; k++)
-        r.host[k] = BN_NEWN(float, count);
     r.have = bn_calloc(count, 1);
+    for (int k = 0; k < parts; k++)
+        memset(to[k], 0, count * sizeof(float));
+    for (size_t i = 0; rc == 0 && i < c->n; i++)
+        rc = take_shard(&r, params, &c->cfg, &c->shard[i],
+                        (const float *)(const void *)c->map[i].data, err);
     if (rc == 0)
-        rc = find_all(&r, params, err);
-    for (int k = 0; rc == 0 && k < 3; k++)
-        dev->op.from_host(dev, out[k], BN_F32, r.host[k], BN_F32, count);
-    dev->op.sync(dev);
-    if (rc == 0)
-        rc = bn_dev_check(dev, err);
-    for (size_t i = 0; i < made; i++)
-        bn_params_release(&r.source[i]);
-    for (int k = 0; k < 3; k++)
-        free(r.host[k]);
+        rc = check_all(&r, params, c->path, err);
     free(r.have);
-    free(r.source);
+    return rc;
+}
+
+int bn_ckpt_place(float *flat, const struct bn_params *params,
+                  const struct bn_model_config *cfg,
+                  const struct bn_ckpt_shard *shard, const float *master,
+                  struct bn_err *err)
+{
+    struct reader r = {.to = &flat, .parts = 1, .count = params->elems};
+    int rc;
+
+    r.have = bn_calloc(params->elems, 1);
+    rc = take_shard(&r, params, cfg, shard, master, err);
+    free(r.have);
     return rc;
 }

@@ -57,38 +57,75 @@ static char *fingerprint(const struct bn_session *s)
     return all;
 }
 
-int bn_save_checkpoint(struct bn_session *s, const struct bn_saved *state,
-                       struct bn_err *err)
+static bool leads(const struct bn_session *s)
 {
-    struct bn_trainer *t = s->trainer;
-    struct bn_optim *o = t->optim;
-    const char *out = s->run->output_dir;
-    struct bn_ckpt_shard shard = {.part = t->model->params.part,
+    return s->info.rank == 0;
+}
+
+/* What this rank writes: nobody else holds it. */
+static struct bn_ckpt_shard my_shard(const struct bn_session *s)
+{
+    const struct bn_optim *o = s->trainer->optim;
+
+    return (struct bn_ckpt_shard){.part = s->trainer->model->params.part,
                                   .pp = s->mesh.pp.index,
                                   .dp = s->mesh.data.index,
                                   .begin = o->begin,
                                   .count = o->count};
-    struct bn_ckpt_state mem = {o->master, o->m, o->v};
-    char *tmp = bn_ckpt_begin(out, state->step, err);
-    int rc = -1;
+}
 
-    if (tmp == NULL)
-        return -1;
+/* Rank 0 writes the manifest once every shard is on disk. */
+static int commit(struct bn_session *s, const struct bn_saved *state,
+                  const char *tmp, const struct bn_ckpt_shard *all,
+                  struct bn_err *err)
+{
     json_t *loop = loop_json(state);
     char *print = fingerprint(s);
-    if (bn_ckpt_write_shard(tmp, &shard, &mem, t->dev, err) == 0)
-        rc = bn_ckpt_commit(tmp, out, state->step, &shard, 1, &s->cfg, print,
-                            loop, err);
-    else
-        bn_remove_tree(tmp, NULL);
+    int rc = bn_ckpt_commit(tmp, s->run->output_dir, state->step, all,
+                            (size_t)s->info.size, &s->cfg, print, loop, err);
+
     if (rc == 0) {
         bool best = s->run->eval.load_best_model_at_end && state->has_best;
 
-        bn_ckpt_prune(out, (long)s->run->save.save_total_limit,
+        bn_ckpt_prune(s->run->output_dir, (long)s->run->save.save_total_limit,
                       best ? state->best_step : -1);
     }
     json_decref(loop);
     free(print);
+    return rc;
+}
+
+static int write_shards(struct bn_session *s, const struct bn_saved *state,
+                        const char *tmp, struct bn_err *err)
+{
+    struct bn_optim *o = s->trainer->optim;
+    struct bn_ckpt_state mem = {o->master, o->m, o->v};
+    struct bn_ckpt_shard shard = my_shard(s);
+    struct bn_ckpt_shard *all = BN_NEWN(struct bn_ckpt_shard,
+                                        (size_t)s->info.size);
+    int rc = bn_ckpt_write_shard(tmp, &shard, &mem, s->trainer->dev, err);
+
+    rc = bn_session_agree(s, rc, NULL, err);
+    if (rc == 0)
+        rc = s->world->ops->allgather(s->world, all, &shard, BN_U8,
+                                      sizeof(shard), err);
+    if (rc == 0 && leads(s))
+        rc = commit(s, state, tmp, all, err);
+    free(all);
+    return bn_session_agree(s, rc, NULL, err);
+}
+
+int bn_save_checkpoint(struct bn_session *s, const struct bn_saved *state,
+                       struct bn_err *err)
+{
+    char *tmp = bn_ckpt_tmp(s->run->output_dir, state->step);
+    int rc = leads(s) ? bn_ckpt_begin(tmp, err) : 0;
+
+    rc = bn_session_agree(s, rc, NULL, err);
+    if (rc == 0)
+        rc = write_shards(s, state, tmp, err);
+    if (rc < 0 && leads(s))
+        bn_remove_tree(tmp, NULL);
     free(tmp);
     return rc;
 }
@@ -126,7 +163,8 @@ static int resume(struct bn_session *s, const struct bn_ckpt *c,
         || restore(s->trainer, c, err) < 0)
         return -1;
     s->trainer->optim->step = state->step;
-    bn_info("resumed from '%s' after step %ld", c->path, state->step);
+    if (leads(s))
+        bn_info("resumed from '%s' after step %ld", c->path, state->step);
     return 0;
 }
 
@@ -146,28 +184,82 @@ static int must_be_new(const struct bn_session *s, struct bn_err *err)
     return 0;
 }
 
+/* Open a checkpoint on all ranks, each checking its share of the hashes.
+ * NULL with *failed if a rank could not: that rank says why. */
+static struct bn_ckpt *open_everywhere(struct bn_session *s, const char *path,
+                                       bool *failed, struct bn_err *err)
+{
+    struct bn_ckpt *c = bn_ckpt_open(path, s->info.size, s->info.rank, err);
+    int64_t bad = c == NULL;
+
+    *failed = true;
+    if (s->world->ops->allreduce(s->world, &bad, BN_I64, 1, BN_MAX,
+                                 c != NULL ? err : NULL) < 0) {
+        bn_ckpt_close(c);
+        return NULL;
+    }
+    if (bad != 0 && c != NULL) {
+        bn_ckpt_close(c);
+        bn_fail(err, BN_ERR_DATA, "another rank cannot open '%s'", path);
+        return NULL;
+    }
+    *failed = bad != 0;
+    return c;
+}
+
+/* The newest whole checkpoint, NULL if there is none; newer ones that are
+ * not whole are named. The list is rank 0's. */
+static int newest(struct bn_session *s, struct bn_ckpt **found,
+                  struct bn_err *err)
+{
+    long *steps = NULL;
+    size_t n = 0;
+    int64_t step = 0;
+    bool failed = true;
+
+    *found = NULL;
+    int rc = leads(s) ? bn_ckpt_list(s->run->output_dir, &steps, &n, err) : 0;
+    rc = bn_session_agree(s, rc, NULL, err);
+    while (rc == 0 && failed && step >= 0) {
+        struct bn_err why;
+
+        step = leads(s) && n > 0 ? steps[--n] : -1;
+        rc = s->world->ops->bcast(s->world, &step, sizeof(step), 0, err);
+        if (rc < 0 || step < 0)
+            break;
+        char *path = bn_asprintf("%s/checkpoint-%lld", s->run->output_dir,
+                                 (long long)step);
+        *found = open_everywhere(s, path, &failed, &why);
+        if (failed)
+            bn_warn("checkpoint '%s' cannot be used, trying an older one: %s",
+                    path, why.text);
+        free(path);
+    }
+    free(steps);
+    return rc;
+}
+
 int bn_load_checkpoint(struct bn_session *s, struct bn_saved *state,
                        struct bn_err *err)
 {
     const char *how = s->run->save.resume;
     struct bn_ckpt *c = NULL;
+    bool failed = false;
     int rc = 0;
 
     *state = (struct bn_saved){.saved_step = -1, .eval_step = -1};
     if (strcmp(how, "never") == 0)
-        return must_be_new(s, err);
-    if (strcmp(how, "auto") == 0) {
-        if (bn_ckpt_newest(s->run->output_dir, &c, err) < 0)
-            return -1;
-    } else {
-        c = bn_ckpt_open(how, true, err);
-        if (c == NULL)
-            return -1;
-    }
-    if (c != NULL)
+        return bn_session_agree(s, must_be_new(s, err), NULL, err);
+    if (strcmp(how, "auto") == 0)
+        rc = newest(s, &c, err);
+    else
+        c = open_everywhere(s, how, &failed, err);
+    if (failed)
+        rc = -1;
+    if (rc == 0 && c != NULL)
         rc = resume(s, c, state, err);
     bn_ckpt_close(c);
-    return rc;
+    return bn_session_agree(s, rc, NULL, err);
 }
 
 /* The best checkpoint's weights, if they are asked for and not these. */
@@ -175,6 +267,7 @@ static int load_best(struct bn_session *s, const struct bn_saved *state,
                      struct bn_err *err)
 {
     struct bn_ckpt *c;
+    bool failed;
     char *path;
     int rc;
 
@@ -183,9 +276,9 @@ static int load_best(struct bn_session *s, const struct bn_saved *state,
         return 0;
     path = bn_asprintf("%s/checkpoint-%ld", s->run->output_dir,
                        state->best_step);
-    c = bn_ckpt_open(path, true, err);
+    c = open_everywhere(s, path, &failed, err);
     rc = c != NULL ? restore(s->trainer, c, err) : -1;
-    if (rc == 0)
+    if (rc == 0 && leads(s))
         bn_info("the model is that of step %ld, the best by %s (%.6g)",
                 state->best_step, s->run->eval.metric_for_best_model,
                 state->best);
@@ -212,24 +305,78 @@ static int replace(const char *fresh, const char *dir, struct bn_err *err)
     return rc;
 }
 
+/* This rank's masters to rank 0. */
+static int give(struct bn_session *s, struct bn_err *err)
+{
+    struct bn_optim *o = s->trainer->optim;
+    struct bn_dev *dev = s->trainer->dev;
+    struct bn_ckpt_shard shard = my_shard(s);
+    float *host = bn_realloc(NULL, o->count, sizeof(float));
+    int rc;
+
+    dev->op.to_host(dev, host, BN_F32, o->master, BN_F32, o->count);
+    rc = bn_dev_check(dev, err);
+    if (rc == 0)
+        rc = s->world->ops->send(s->world, &shard, sizeof(shard), 0, err);
+    if (rc == 0)
+        rc = s->world->ops->send(s->world, host, o->count * sizeof(float), 0,
+                                 err);
+    free(host);
+    return rc;
+}
+
+/* Rank 0's own and every other rank's masters into the whole model. */
+static int take(struct bn_session *s, const struct bn_params *whole,
+                float *flat, struct bn_err *err)
+{
+    struct bn_optim *o = s->trainer->optim;
+    struct bn_dev *dev = s->trainer->dev;
+    struct bn_ckpt_shard shard = my_shard(s);
+    float *host = bn_realloc(NULL, o->count, sizeof(float));
+    int rc;
+
+    dev->op.to_host(dev, host, BN_F32, o->master, BN_F32, o->count);
+    rc = bn_dev_check(dev, err);
+    if (rc == 0)
+        rc = bn_ckpt_place(flat, whole, &s->cfg, &shard, host, err);
+    for (int r = 1; rc == 0 && r < s->info.size; r++) {
+        rc = s->world->ops->recv(s->world, &shard, sizeof(shard), r, err);
+        if (rc < 0)
+            break;
+        host = bn_realloc(host, shard.count, sizeof(float));
+        rc = s->world->ops->recv(s->world, host, shard.count * sizeof(float),
+                                 r, err);
+        if (rc == 0)
+            rc = bn_ckpt_place(flat, whole, &s->cfg, &shard, host, err);
+    }
+    free(host);
+    return rc;
+}
+
+/* Rank 0 writes what all have given. */
 static int write_folder(struct bn_session *s, const char *dir,
                         struct bn_err *err)
 {
     const struct bn_run_model *rm = &s->run->model;
-    struct bn_model *m = s->trainer->model;
     bool pretrained = rm->init == BN_RUN_INIT_PRETRAINED;
     struct bn_hf_files files = {0};
-    float *flat = bn_realloc(NULL, m->params.elems, sizeof(float));
-    int rc = -1;
+    struct bn_part part = bn_part_whole(&s->cfg);
+    struct bn_params whole;
 
-    m->dev->op.to_host(m->dev, flat, BN_F32, s->trainer->optim->master,
-                       BN_F32, m->params.elems);
-    if (bn_dev_check(m->dev, err) == 0
-        && bn_hf_files_load(&files, pretrained ? rm->model_name_or_path : NULL,
-                            rm->tokenizer_name_or_path, err) == 0)
-        rc = bn_hf_save_flat(dir, &s->cfg, flat, BN_F32, m->t,
-                             (uint64_t)5 << 30, &files, err);
+    if (bn_params_init(&whole, &s->cfg, &part, err) < 0)
+        return -1;
+    float *flat = BN_NEWN(float, whole.elems);
+    int rc = take(s, &whole, flat, err);
+    if (rc == 0)
+        rc = bn_hf_files_load(&files,
+                              pretrained ? rm->model_name_or_path : NULL,
+                              rm->tokenizer_name_or_path, err);
+    if (rc == 0)
+        rc = bn_hf_save_flat(dir, &s->cfg, flat, BN_F32,
+                             s->trainer->model->t, (uint64_t)5 << 30, &files,
+                             err);
     bn_hf_files_release(&files);
+    bn_params_release(&whole);
     free(flat);
     return rc;
 }
@@ -241,15 +388,18 @@ int bn_save_model(struct bn_session *s, const struct bn_saved *state,
     char *fresh = bn_path_join(s->run->output_dir, "tmp.model");
     int rc = load_best(s, state, err);
 
-    if (rc == 0)
+    if (rc == 0 && leads(s)) {
         rc = bn_remove_tree(fresh, err);
-    if (rc == 0)
-        rc = write_folder(s, fresh, err);
-    if (rc == 0)
-        rc = replace(fresh, dir, err);
-    if (rc == 0 && s->info.rank == 0)
-        bn_info("model written to '%s'", dir);
+        if (rc == 0)
+            rc = write_folder(s, fresh, err);
+        if (rc == 0)
+            rc = replace(fresh, dir, err);
+        if (rc == 0)
+            bn_info("model written to '%s'", dir);
+    } else if (rc == 0) {
+        rc = give(s, err);
+    }
     free(fresh);
     free(dir);
-    return rc;
+    return bn_session_agree(s, rc, NULL, err);
 }
