@@ -12,6 +12,7 @@ include t/slurm/local.mk
 
 # One a line, slow ones first.
 SHARNESS_TESTS = \
+	t/t5100-layouts.t \
 	t/t5001-ranks-slurm.t \
 	t/t4001-golden.t \
 	t/t0000-tlib.t \
@@ -27,7 +28,8 @@ SHARNESS_TESTS = \
 	t/t5000-boot.t \
 	t/t5010-comm.t
 TESTS += $(SHARNESS_TESTS)
-EXTRA_DIST += t/generate/chain.py t/tlib.sh t/mpi.sh t/golden/trajectory.py t/layers.awk \
+EXTRA_DIST += t/tlib.sh t/mpi.sh t/ranks/compare.py t/ranks/lib.sh \
+	t/generate/chain.py t/golden/trajectory.py t/layers.awk \
 	t/tb-read.py $(SHARNESS_TESTS)
 
 # Against other implementations, each in a throw-away environment: not part

@@ -27,7 +27,12 @@ struct bn_batch_seq {
     int64_t example; /* row of the token set it came from */
 };
 
+/* Whether a batch is whole or one rank's share of the rows (mesh/split.h).
+ * What splits a batch refuses one that is split already. */
+enum bn_batch_layout { BN_BATCH_WHOLE, BN_BATCH_SPLIT };
+
 struct bn_batch {
+    enum bn_batch_layout layout;
     int group; /* sequences an example: 1 (sft) or 3 (preference) */
     int ntok;
     int32_t *ids, *pos; /* [ntok] */
@@ -37,6 +42,12 @@ struct bn_batch {
     struct bn_score *score; /* sorted by seq's example, then row, then seq */
     int nseq;
     struct bn_batch_seq *seq;
+    /* Split: segments speak of the nkv key and value rows of the whole
+     * batch; row i of them is row kv_row[i] of what the ranks of the group
+     * give, pad_rows each, one after the other. A sequence's ntok counts the
+     * targets of all ranks. */
+    int nkv, pad_rows;
+    int32_t *kv_row;
     void *memory; /* the one block that all of the above point into */
 };
 

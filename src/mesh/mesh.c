@@ -10,6 +10,23 @@ static int split(struct bn_mesh *m, struct bn_axis *a, int size, int index,
     return a->comm != NULL ? 0 : -1;
 }
 
+static int split_ends(struct bn_mesh *m, struct bn_err *err)
+{
+    bool end = m->pp.index == 0 || m->pp.index == m->pp.size - 1;
+    struct bn_comm *c;
+
+    if (m->pp.size == 1)
+        return 0;
+    c = m->pp.comm->ops->split(m->pp.comm, end, m->pp.index, err);
+    if (c == NULL)
+        return -1;
+    if (end)
+        m->ends = c;
+    else
+        bn_comm_destroy(c);
+    return 0;
+}
+
 int bn_mesh_init(struct bn_mesh *m, struct bn_comm *world, int dp, int tp,
                  int pp, int cp, struct bn_err *err)
 {
@@ -38,6 +55,10 @@ int bn_mesh_init(struct bn_mesh *m, struct bn_comm *world, int dp, int tp,
         bn_mesh_release(&got);
         return -1;
     }
+    if (split_ends(&got, err) < 0) {
+        bn_mesh_release(&got);
+        return -1;
+    }
     *m = got;
     return 0;
 }
@@ -49,5 +70,6 @@ void bn_mesh_release(struct bn_mesh *m)
     bn_comm_destroy(m->dp.comm);
     bn_comm_destroy(m->pp.comm);
     bn_comm_destroy(m->data.comm);
+    bn_comm_destroy(m->ends);
     *m = (struct bn_mesh){0};
 }

@@ -19,6 +19,9 @@ struct bn_mesh {
     /* Ranks that hold the same parameters: dp and cp together. Gradients are
      * summed, and optimizer state is sharded, over these. */
     struct bn_axis data;
+    /* The first and the last stage of a pipeline, which both hold a tied
+     * embedding; NULL on stages between, and without a pipeline. */
+    struct bn_comm *ends;
 };
 
 /* Sizes of 0 for dp mean: whatever is left. The product must be the world's

@@ -76,47 +76,70 @@ static void layers(struct bn_acts *a, const struct layout *l,
     }
 }
 
-static size_t attn_work(const struct bn_model *m, int tokens, int segs)
+static size_t attn_work(const struct bn_model *m,
+                        const struct bn_acts_size *size)
 {
-    struct bn_attn t = {.nq = tokens,
-                        .nkv = tokens,
+    struct bn_attn t = {.nq = size->tokens,
+                        .nkv = size->kv,
                         .heads = m->heads,
                         .kv_heads = m->kv_heads,
                         .hd = m->cfg.head_dim,
-                        .nseg = segs};
+                        .nseg = size->segs};
 
     return m->dev->op.attn_work(m->dev, &t);
 }
 
-void bn_acts_init(struct bn_acts *a, const struct bn_model *m, int max_tokens,
-                  int max_segs, enum bn_recompute recompute, bool backward,
-                  struct bn_arena *arena)
+/* What context parallelism adds. */
+static void shared_kv(struct bn_acts *a, const struct bn_model *m,
+                      const struct bn_acts_size *size, struct bn_arena *arena)
+{
+    int ranks = m->mesh->cp.size, cols = 2 * m->kv_heads * m->cfg.head_dim;
+    struct layout mine = {arena, (size_t)size->tokens, bn_dtype_size(m->t)};
+    struct layout all = {arena, (size_t)size->kv, bn_dtype_size(m->t)};
+    struct layout each = {arena, (size_t)size->tokens * (size_t)ranks,
+                          bn_dtype_size(m->t)};
+
+    if (ranks == 1)
+        return;
+    a->max_kv = size->kv;
+    a->max_pad = size->tokens;
+    a->kv_mine = rows(&mine, cols);
+    a->kv_ranks = rows(&each, cols);
+    a->kv = rows(&all, cols);
+    if (size->backward)
+        a->d_kv = rows(&all, cols);
+    a->kv_row = bn_arena_get(arena, all.n * sizeof(int32_t));
+}
+
+void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
+                  const struct bn_acts_size *size, struct bn_arena *arena)
 {
     int hd = m->cfg.head_dim, hidden = m->cfg.hidden_size;
-    struct layout l = {arena, (size_t)max_tokens, bn_dtype_size(m->t)};
+    struct layout l = {arena, (size_t)size->tokens, bn_dtype_size(m->t)};
 
-    *a = (struct bn_acts){.max_tokens = max_tokens,
-                          .max_segs = max_segs,
-                          .recompute = recompute};
+    *a = (struct bn_acts){.max_tokens = size->tokens,
+                          .max_segs = size->segs,
+                          .recompute = size->recompute};
     a->layer = BN_NEWN(struct bn_layer_acts, (size_t)m->nlayers);
-    layers(a, &l, m, backward);
+    layers(a, &l, m, size->backward);
     a->x_f = rows(&l, hidden);
     a->y_f = rows(&l, hidden);
     a->rstd_f = stats(&l, 1);
     a->h = rows(&l, hidden);
     a->act = rows(&l, m->ffn);
-    if (backward) {
+    if (size->backward) {
         a->d_x = rows(&l, hidden);
         a->d_o = rows(&l, m->heads * hd);
         a->d_qkv = rows(&l, (m->heads + 2 * m->kv_heads) * hd);
         if (m->cfg.qk_norm)
             a->d_qk = rows(&l, (m->heads + m->kv_heads) * hd);
     }
-    a->attn_work = bn_arena_get(arena, attn_work(m, max_tokens, max_segs));
+    shared_kv(a, m, size, arena);
+    a->attn_work = bn_arena_get(arena, attn_work(m, size));
     a->ids = bn_arena_get(arena, l.n * sizeof(int32_t));
     a->pos = bn_arena_get(arena, l.n * sizeof(int32_t));
     a->seg = bn_arena_get(arena,
-                          (size_t)max_segs * sizeof(struct bn_attn_seg));
+                          (size_t)size->segs * sizeof(struct bn_attn_seg));
 }
 
 void bn_acts_release(struct bn_acts *a)

@@ -13,6 +13,15 @@ static int upload(struct bn_model *m, struct bn_acts *a,
         return bn_fail(err, BN_ERR_BUG, "batch of %d tokens in %d segments, "
                        "planned for %d in %d", b->ntok, b->nseg,
                        a->max_tokens, a->max_segs);
+    if ((b->layout == BN_BATCH_SPLIT) != (m->mesh->cp.size > 1))
+        return bn_fail(err, BN_ERR_BUG, "a batch that is %s for %d context "
+                       "ranks", b->layout == BN_BATCH_SPLIT ? "split"
+                                                            : "whole",
+                       m->mesh->cp.size);
+    if (b->nkv > a->max_kv || b->pad_rows > a->max_pad)
+        return bn_fail(err, BN_ERR_BUG, "batch of %d keys in shares of %d, "
+                       "planned for %d of %d", b->nkv, b->pad_rows,
+                       a->max_kv, a->max_pad);
     for (int i = 0; i < b->ntok; i++)
         if (b->ids[i] < 0 || b->ids[i] >= m->cfg.vocab_size
             || b->pos[i] < 0 || b->pos[i] >= m->max_pos)
@@ -23,6 +32,10 @@ static int upload(struct bn_model *m, struct bn_acts *a,
     a->n = b->ntok;
     a->nseg = b->nseg;
     a->host_seg = b->seg;
+    a->nkv = b->nkv;
+    a->pad_rows = b->pad_rows;
+    op->from_host(m->dev, a->kv_row, BN_I32, b->kv_row, BN_I32,
+                  (size_t)b->nkv);
     op->from_host(m->dev, a->ids, BN_I32, b->ids, BN_I32, (size_t)b->ntok);
     op->from_host(m->dev, a->pos, BN_I32, b->pos, BN_I32, (size_t)b->ntok);
     op->from_host(m->dev, a->seg, BN_I32, b->seg, BN_I32,
@@ -58,7 +71,7 @@ int bn_model_forward(struct bn_model *m, struct bn_acts *a,
     for (int l = 0; l < m->nlayers; l++) {
         struct bn_layer_acts *k = &a->layer[l];
 
-        if (l == 0)
+        if (l == 0 && m->params.part.has_embed)
             embed(m, a, k->x_a);
         op->rmsnorm(m->dev, m->t, k->y_a, k->rstd_a, l > 0 ? k->x_a : NULL,
                     l > 0 ? prev : k->x_a, l > 0 ? a->h : NULL,
@@ -66,8 +79,11 @@ int bn_model_forward(struct bn_model *m, struct bn_acts *a,
         bn_layer_forward(m, a, l);
         prev = k->x_m;
     }
-    op->rmsnorm(m->dev, m->t, a->y_f, a->rstd_f, a->x_f, prev, a->h,
-                m->norm_f, eps, hidden, a->n);
+    if (m->params.part.has_head)
+        op->rmsnorm(m->dev, m->t, a->y_f, a->rstd_f, a->x_f, prev, a->h,
+                    m->norm_f, eps, hidden, a->n);
+    else
+        op->add(m->dev, m->t, a->h, prev, (size_t)a->n * (size_t)hidden);
     return bn_dev_check(m->dev, err);
 }
 
@@ -76,10 +92,12 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
     const struct bn_ops *op = &m->dev->op;
     int hidden = m->cfg.hidden_size;
 
-    op->rmsnorm_grad(m->dev, m->t, a->d_x, m->g_norm_f, d_y, NULL, a->x_f,
-                     m->norm_f, a->rstd_f, hidden, a->n);
+    if (m->params.part.has_head)
+        op->rmsnorm_grad(m->dev, m->t, a->d_x, m->g_norm_f, d_y, NULL,
+                         a->x_f, m->norm_f, a->rstd_f, hidden, a->n);
     for (int l = m->nlayers - 1; l >= 0; l--)
         bn_layer_backward(m, a, l);
-    op->embed_grad(m->dev, m->t, m->g_embed, a->d_x, a->ids, m->vocab_first,
-                   m->vocab, hidden, a->n);
+    if (m->params.part.has_embed)
+        op->embed_grad(m->dev, m->t, m->g_embed, a->d_x, a->ids,
+                       m->vocab_first, m->vocab, hidden, a->n);
 }

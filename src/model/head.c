@@ -409,6 +409,30 @@ static int first_pass(struct bn_model *m, struct bn_head *h,
     return 0;
 }
 
+/* The sums of all sequences over the context-parallel ranks, and the loss of
+ * the whole batch, the same on each. */
+static int share_sums(struct bn_model *m, struct bn_head *h,
+                      const struct bn_batch *b, const struct bn_head_job *job,
+                      struct bn_err *err)
+{
+    struct bn_head_host *o = h->host;
+    struct bn_comm *cp = m->mesh->cp.comm;
+    size_t n = (size_t)b->nseq;
+    double *sum = BN_NEWN(double, 3 * n);
+
+    memcpy(sum, o->logp, n * sizeof(*sum));
+    memcpy(sum + n, o->smooth, n * sizeof(*sum));
+    for (size_t i = 0; i < n; i++)
+        sum[2 * n + i] = o->hits[i];
+    int rc = cp->ops->allreduce(cp, sum, BN_F64, 3 * n, BN_SUM, err);
+    memcpy(o->logp, sum, n * sizeof(*sum));
+    memcpy(o->smooth, sum + n, n * sizeof(*sum));
+    for (size_t i = 0; i < n; i++)
+        o->hits[i] = (int)sum[2 * n + i];
+    free(sum);
+    return rc < 0 ? -1 : eval(h, b, 0, b->nseq, job, err);
+}
+
 /* Complete the sums of sequences that were not whole, and their loss. */
 static int finish_sums(struct bn_model *m, struct bn_head *h,
                        const struct bn_batch *b,
@@ -416,6 +440,8 @@ static int finish_sums(struct bn_model *m, struct bn_head *h,
 {
     struct bn_head_host *o = h->host;
 
+    if (m->mesh->cp.size > 1)
+        return share_sums(m, h, b, job, err);
     for (int k = 0; k < o->nchunks;) {
         const struct chunk *c = &o->chunk[k++];
         int end = c->seq + c->seqs;
@@ -428,7 +454,6 @@ static int finish_sums(struct bn_model *m, struct bn_head *h,
         if (eval(h, b, c->seq, end - c->seq, job, err) < 0)
             return -1;
     }
-    (void)m;
     return 0;
 }
 
@@ -468,6 +493,13 @@ int bn_head_run(struct bn_model *m, struct bn_head *h,
         return -1;
     if (d_y != NULL && !job->loss->additive
         && second_pass(m, h, b, y, d_y, job, err) < 0)
+        return -1;
+    /* Each shard of the vocabulary has added its part. */
+    struct bn_comm *tp = m->mesh->tp.comm;
+    if (d_y != NULL && tp->size > 1
+        && tp->ops->allreduce(tp, d_y, m->t, (size_t)b->ntok
+                                  * (size_t)m->cfg.hidden_size, BN_SUM, err)
+               < 0)
         return -1;
     if (job->seq_logp != NULL)
         memcpy(job->seq_logp, o->logp, (size_t)b->nseq * sizeof(double));

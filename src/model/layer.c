@@ -10,6 +10,11 @@ static void *at(const struct bn_model *m, const void *p, size_t n)
     return (char *)(uintptr_t)p + n * bn_dtype_size(m->t);
 }
 
+static void comm_failed(struct bn_model *m, const struct bn_err *err)
+{
+    bn_dev_fail(m->dev, err->code, "%s", err->text);
+}
+
 /* Sum over the tensor-parallel group, in place. */
 static void tp_sum(struct bn_model *m, void *buf, size_t n)
 {
@@ -18,7 +23,7 @@ static void tp_sum(struct bn_model *m, void *buf, size_t n)
 
     if (c->size > 1 && !m->dev->failed
         && c->ops->allreduce(c, buf, m->t, n, BN_SUM, &err) < 0)
-        bn_dev_fail(m->dev, err.code, "%s", err.text);
+        comm_failed(m, &err);
 }
 
 struct dims {
@@ -74,7 +79,63 @@ static struct bn_attn attn_args(const struct bn_model *m, struct bn_acts *a,
         t.ldk = t.ldv = d.kv;
         t.nkv = a->cache->rows;
     }
+    if (m->mesh->cp.size > 1) {
+        t.k = a->kv;
+        t.v = at(m, a->kv, (size_t)d.kv);
+        t.ldk = t.ldv = 2 * d.kv;
+        t.nkv = a->nkv;
+    }
     return t;
+}
+
+/* Keys and values of all context-parallel ranks into a->kv. They are not
+ * kept: backward gathers them again. */
+static void gather_kv(struct bn_model *m, struct bn_acts *a, int l)
+{
+    const struct bn_layer_acts *k = &a->layer[l];
+    const struct bn_ops *op = &m->dev->op;
+    struct bn_comm *c = m->mesh->cp.comm;
+    struct dims d = dims(m);
+    const void *key = at(m, k->qkv, (size_t)d.q);
+    int ldk = d.ld;
+    struct bn_err err;
+
+    if (c->size == 1 || m->dev->failed)
+        return;
+    if (m->cfg.qk_norm) {
+        key = at(m, k->qk, (size_t)d.q);
+        ldk = d.q + d.kv;
+    }
+    op->copy_rows(m->dev, m->t, a->kv_mine, 2 * d.kv, key, ldk, d.kv, a->n);
+    op->copy_rows(m->dev, m->t, at(m, a->kv_mine, (size_t)d.kv), 2 * d.kv,
+                  at(m, k->qkv, (size_t)(d.q + d.kv)), d.ld, d.kv, a->n);
+    if (c->ops->allgather(c, a->kv_ranks, a->kv_mine, m->t,
+                          (size_t)a->pad_rows * 2 * (size_t)d.kv, &err) < 0)
+        comm_failed(m, &err);
+    op->gather(m->dev, m->t, a->kv, a->kv_ranks, a->kv_row, 2 * d.kv, a->nkv);
+}
+
+/* The sum over the ranks of a->d_kv, this rank's rows of it, to dk and dv. */
+static void scatter_kv(struct bn_model *m, struct bn_acts *a, void *dk,
+                       int lddk, void *dv, int lddv)
+{
+    const struct bn_ops *op = &m->dev->op;
+    struct bn_comm *c = m->mesh->cp.comm;
+    struct dims d = dims(m);
+    size_t n = (size_t)a->pad_rows * 2 * (size_t)d.kv;
+    struct bn_err err;
+
+    op->zero(m->dev, a->kv_ranks,
+             n * (size_t)c->size * bn_dtype_size(m->t));
+    op->scatter(m->dev, m->t, a->kv_ranks, a->d_kv, a->kv_row, 2 * d.kv,
+                a->nkv);
+    if (!m->dev->failed
+        && c->ops->reduce_scatter(c, a->kv_mine, a->kv_ranks, m->t, n, &err)
+               < 0)
+        comm_failed(m, &err);
+    op->copy_rows(m->dev, m->t, dk, lddk, a->kv_mine, 2 * d.kv, d.kv, a->n);
+    op->copy_rows(m->dev, m->t, dv, lddv,
+                  at(m, a->kv_mine, (size_t)d.kv), 2 * d.kv, d.kv, a->n);
 }
 
 /* y_a -> qkv -> o: everything that recompute 'attention' makes again. */
@@ -104,6 +165,7 @@ static void attention(struct bn_model *m, struct bn_acts *a, int l)
              m->heads + m->kv_heads, d.hd, a->n, false);
     if (a->cache != NULL)
         bn_cache_put(a->cache, m, a, l, rot);
+    gather_kv(m, a, l);
     struct bn_attn t = attn_args(m, a, l);
     op->attn(m->dev, m->t, &t);
 }
@@ -187,23 +249,29 @@ static void qkv_backward(struct bn_model *m, struct bn_acts *a, int l)
     struct dims d = dims(m);
     struct bn_attn t = attn_args(m, a, l);
     void *rot = m->cfg.qk_norm ? a->d_qk : a->d_qkv;
-    struct bn_attn_grad g = {
-        .d_o = a->d_o,
-        .dq = rot,
-        .dk = at(m, rot, (size_t)d.q),
-        .dv = at(m, a->d_qkv, (size_t)(d.q + d.kv)),
-    };
+    int ldrot = m->cfg.qk_norm ? d.q + d.kv : d.ld;
+    void *dk = at(m, rot, (size_t)d.q);
+    void *dv = at(m, a->d_qkv, (size_t)(d.q + d.kv));
+    struct bn_attn_grad g = {.d_o = a->d_o, .dq = rot, .dk = dk, .dv = dv};
 
+    if (m->mesh->cp.size > 1) {
+        if (a->recompute == BN_RECOMPUTE_NONE)
+            gather_kv(m, a, l); /* else 'again' has just done it */
+        g.dk = a->d_kv;
+        g.dv = at(m, a->d_kv, (size_t)d.kv);
+    }
     op->attn_grad(dev, m->t, &t, &g);
-    op->rope(dev, m->t, rot, t.ldq, m->cosine, m->sine, a->pos,
+    if (m->mesh->cp.size > 1)
+        scatter_kv(m, a, dk, ldrot, dv, d.ld);
+    op->rope(dev, m->t, rot, ldrot, m->cosine, m->sine, a->pos,
              m->heads + m->kv_heads, d.hd, a->n, true);
     if (!m->cfg.qk_norm)
         return;
-    op->headnorm_grad(dev, m->t, a->d_qkv, d.ld, w->g_norm_q, rot, t.ldq,
+    op->headnorm_grad(dev, m->t, a->d_qkv, d.ld, w->g_norm_q, rot, ldrot,
                       k->qkv, d.ld, w->norm_q, k->rstd_q, m->heads, d.hd,
                       a->n);
     op->headnorm_grad(dev, m->t, at(m, a->d_qkv, (size_t)d.q), d.ld,
-                      w->g_norm_k, g.dk, t.ldk, at(m, k->qkv, (size_t)d.q),
+                      w->g_norm_k, dk, ldrot, at(m, k->qkv, (size_t)d.q),
                       d.ld, w->norm_k, k->rstd_k, m->kv_heads, d.hd, a->n);
 }
 

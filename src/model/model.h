@@ -105,6 +105,13 @@ struct bn_acts {
     float *rstd_f;
     /* scratch */
     void *h, *act, *d_x, *d_o, *d_qkv, *d_qk, *attn_work;
+    /* context parallelism: keys and values side by side, [., 2 kv hd]: this
+     * rank's, all ranks' as they are gathered, all in the batch's order, and
+     * the latter's gradient; NULL on one rank */
+    void *kv_mine, *kv_ranks, *kv, *d_kv;
+    int max_kv, max_pad; /* rows of kv; of kv_mine */
+    int nkv, pad_rows;   /* in this batch */
+    int32_t *kv_row;     /* [nkv], device memory */
     /* the batch, in device memory */
     int n, nseg;
     int32_t *ids, *pos;
@@ -115,19 +122,42 @@ struct bn_acts {
     const struct bn_cache *cache;
 };
 
-/* Lay activations out in 'arena' (a plan only counts). backward false: what
- * forward alone needs, layers sharing their memory. Release frees the host
+/* The largest batch that activations are laid out for. */
+struct bn_acts_size {
+    int tokens, segs; /* of this rank's share */
+    int kv;           /* rows of keys and values: tokens of the whole batch */
+    enum bn_recompute recompute;
+    bool backward; /* false: forward alone, layers sharing their memory */
+};
+
+/* Lay activations out in 'arena' (a plan only counts). Release frees the host
  * part. */
-void bn_acts_init(struct bn_acts *a, const struct bn_model *m, int max_tokens,
-                  int max_segs, enum bn_recompute recompute, bool backward,
-                  struct bn_arena *arena);
+void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
+                  const struct bn_acts_size *size, struct bn_arena *arena);
 void bn_acts_release(struct bn_acts *a);
 
-/* Embed, run the layers and the final norm: a->y_f. The batch must live until
- * backward is done and must fit. */
+/* Embed, run the layers and the final norm: a->y_f. A pipeline's later stages
+ * do not embed but begin with bn_acts_input, which the caller has filled; the
+ * earlier ones end with bn_acts_output instead of the norm. The batch must
+ * live until backward is done and must fit; with context parallelism it is
+ * this rank's share. Collective over tp and cp. */
 int bn_model_forward(struct bn_model *m, struct bn_acts *a,
                      const struct bn_batch *b, struct bn_err *err);
-/* From d_y = dL/dy_f ([n, hidden], overwritten) add to the gradients. */
+/* From d_y = dL/dy_f ([n, hidden], overwritten) add to the gradients. d_y may
+ * be a->d_x. On a stage without head a->d_x is the gradient of bn_acts_output
+ * instead; on one without embedding a->d_x is left as that of bn_acts_input.
+ * Collective over tp and cp. */
 void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y);
+
+/* The residual stream [n, hidden] between pipeline stages. */
+static inline void *bn_acts_input(const struct bn_acts *a)
+{
+    return a->layer[0].x_a;
+}
+
+static inline void *bn_acts_output(const struct bn_acts *a)
+{
+    return a->h;
+}
 
 #endif

@@ -229,6 +229,59 @@ int bn_params_init(struct bn_params *ps, const struct bn_model_config *c,
     return 0;
 }
 
+void bn_params_pad(struct bn_params *ps, int ranks)
+{
+    size_t step = BN_PARAM_ALIGN * (size_t)ranks;
+
+    ps->elems = (ps->elems + step - 1) / step * step;
+}
+
+/* Layers of the last stage so that the slowest of all is fastest; of equal
+ * ones the most. */
+static int last_stage(const struct bn_model_config *c, int stages)
+{
+    double hidden = c->hidden_size, hd = c->head_dim;
+    double layer = hidden * (2.0 * c->heads * hd + 2.0 * c->kv_heads * hd
+                             + 3.0 * c->intermediate_size);
+    double head = hidden * c->vocab_size, best = 0;
+    int others = stages - 1, keep = 0;
+
+    for (int k = 1; k <= c->layers - others; k++) {
+        double rest = (c->layers - k + others - 1) / others * layer;
+        double mine = k * layer + head;
+        double slowest = mine > rest ? mine : rest;
+
+        if (keep == 0 || slowest <= best) {
+            best = slowest;
+            keep = k;
+        }
+    }
+    return keep;
+}
+
+int bn_part_stage(const struct bn_model_config *c, int stages, int stage,
+                  int *first, int *end, struct bn_err *err)
+{
+    if (stages > c->layers)
+        return bn_fail(err, BN_ERR_USAGE, "%d layers cannot be split over %d "
+                       "pipeline stages", c->layers, stages);
+    if (stages == 1) {
+        *first = 0;
+        *end = c->layers;
+        return 0;
+    }
+    int before = c->layers - last_stage(c, stages), n;
+
+    if (stage < stages - 1) {
+        cut(before, stages - 1, stage, first, &n);
+        *end = *first + n;
+    } else {
+        *first = before;
+        *end = c->layers;
+    }
+    return 0;
+}
+
 void bn_params_release(struct bn_params *ps)
 {
     free(ps->item);

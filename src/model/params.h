@@ -97,6 +97,16 @@ struct bn_part bn_part_whole(const struct bn_model_config *c);
 int bn_params_init(struct bn_params *ps, const struct bn_model_config *c,
                    const struct bn_part *part, struct bn_err *err);
 void bn_params_release(struct bn_params *ps);
+/* Round the flat buffer up so that 'ranks' equal ranges of it begin at
+ * multiples of 64 elements. */
+void bn_params_pad(struct bn_params *ps, int ranks);
+
+/* The layers of stage 'stage' of a pipeline of 'stages', [*first, *end): as
+ * few as keep the slowest stage fastest, counting a layer's matrix weights
+ * as its cost and the head's as the last stage's. Every stage has at least
+ * one. Fewer layers than stages are an error (class usage). */
+int bn_part_stage(const struct bn_model_config *c, int stages, int stage,
+                  int *first, int *end, struct bn_err *err);
 
 /* The parameter in constant time; 'layer' -1 for those of no layer. NULL if
  * it is not held here. */

@@ -175,6 +175,20 @@ static void scatter(struct bn_dev *d, enum bn_dtype t, void *dx, const void *dy,
         bn_scatter_cpu(t, dx, dy, rows, cols, n);
 }
 
+static void copy_rows(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
+                      const void *x, int ldx, int cols, int n)
+{
+    size_t es = bn_dtype_size(t);
+
+    if (d->failed)
+        return;
+#pragma omp parallel for schedule(static) if (n > 256)
+    for (int i = 0; i < n; i++)
+        memcpy((char *)y + (size_t)i * (size_t)ldy * es,
+               (const char *)x + (size_t)i * (size_t)ldx * es,
+               (size_t)cols * es);
+}
+
 static void head_stats(struct bn_dev *d, const struct bn_head_rows *h,
                        const float *logits, float *max, float *sum,
                        float *total, float *target_logit)
@@ -237,6 +251,7 @@ static const struct bn_ops cpu_ops = {
     .add = add,
     .gather = gather,
     .scatter = scatter,
+    .copy_rows = copy_rows,
     .head_stats = head_stats,
     .head_grad = head_grad,
     .sqnorm = sqnorm,

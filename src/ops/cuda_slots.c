@@ -375,6 +375,21 @@ static void scatter(struct bn_dev *d, enum bn_dtype t, void *dx,
         bn_cuda_on_host.scatter(d, t, dx, dy, rows, cols, n);
 }
 
+static void copy_rows(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
+                      const void *x, int ldx, int cols, int n)
+{
+    size_t es = bn_dtype_size(t);
+    cudaError_t e;
+
+    if (d->failed || n == 0 || cols == 0)
+        return;
+    e = cudaMemcpy2DAsync(y, (size_t)ldy * es, x, (size_t)ldx * es,
+                          (size_t)cols * es, (size_t)n,
+                          cudaMemcpyDeviceToDevice, bn_cuda_of(d)->stream);
+    if (e != cudaSuccess)
+        bn_cuda_failed(d, e, "copy_rows");
+}
+
 /* --- head and optimizer ------------------------------------------------------ */
 
 static void head_stats(struct bn_dev *d, const struct bn_head_rows *h,
@@ -454,6 +469,7 @@ const struct bn_ops bn_cuda_ops = {
     .add = add,
     .gather = gather,
     .scatter = scatter,
+    .copy_rows = copy_rows,
     .head_stats = head_stats,
     .head_grad = head_grad,
     .sqnorm = sqnorm,

@@ -140,6 +140,9 @@ struct bn_ops {
                    const int32_t *rows, int cols, int n);
     void (*scatter)(struct bn_dev *d, enum bn_dtype t, void *dx, const void *dy,
                     const int32_t *rows, int cols, int n);
+    /* y[i, :cols] = x[i, :cols], rows of ldy and ldx elements */
+    void (*copy_rows)(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
+                      const void *x, int ldx, int cols, int n);
 
     /* --- log-probability head ------------------------------------------ */
     /* Of each row of float logits: max, sum of exp(x - max), sum of x (may be

@@ -18,6 +18,25 @@ size_t bn_optim_bytes(enum bn_dtype t, size_t count)
     return moments(t) * one + 2 * BN_ARENA_ALIGN;
 }
 
+void bn_optim_range(const struct bn_params *params, const struct bn_axis *data,
+                    size_t *begin, size_t *count)
+{
+    *count = params->elems / (size_t)data->size;
+    *begin = *count * (size_t)data->index;
+}
+
+/* More tensor ranks than KV heads: neighbours hold the same ones. */
+static int split_copies(struct bn_optim *o, struct bn_err *err)
+{
+    const struct bn_axis *tp = &o->model->mesh->tp;
+    int n = tp->size / o->model->cfg.kv_heads;
+
+    if (n <= 1)
+        return 0;
+    o->copies = tp->comm->ops->split(tp->comm, tp->index / n, tp->index, err);
+    return o->copies != NULL ? 0 : -1;
+}
+
 struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
                                  struct bn_model *model, size_t begin,
                                  size_t count, struct bn_arena *arena,
@@ -39,7 +58,7 @@ struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
     o->scale = bn_arena_get(arena, sizeof(*o->scale));
     op->zero(model->dev, o->m, bytes);
     op->zero(model->dev, o->v, bytes);
-    if (bn_dev_check(model->dev, err) < 0) {
+    if (split_copies(o, err) < 0 || bn_dev_check(model->dev, err) < 0) {
         bn_optim_destroy(o);
         return NULL;
     }
@@ -48,6 +67,8 @@ struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
 
 void bn_optim_destroy(struct bn_optim *o)
 {
+    if (o != NULL)
+        bn_comm_destroy(o->copies);
     free(o);
 }
 
@@ -68,16 +89,14 @@ static int clip(struct bn_optim *o, double *norm, struct bn_err *err)
     const struct bn_ops *op = &m->dev->op;
     double sq;
 
-    op->zero(m->dev, o->sq, sizeof(*o->sq));
-    op->sqnorm(m->dev, o->sq, m->g + o->begin, o->count);
-    op->clip_scale(m->dev, o->scale, o->sq, (float)o->conf.max_grad_norm);
-    op->to_host(m->dev, &sq, BN_F64, o->sq, BN_F64, 1);
-    if (bn_dev_check(m->dev, err) < 0)
+    if (bn_optim_reduce(o, &sq, err) < 0)
         return -1;
     *norm = sqrt(sq);
     if (!isfinite(*norm))
         return bn_fail(err, BN_ERR_NUMERIC, "gradient norm is %g", *norm);
-    return 0;
+    op->from_host(m->dev, o->sq, BN_F64, &sq, BN_F64, 1);
+    op->clip_scale(m->dev, o->scale, o->sq, (float)o->conf.max_grad_norm);
+    return bn_dev_check(m->dev, err);
 }
 
 /* Update the part of one parameter that lies in this rank's range. */
@@ -125,6 +144,8 @@ int bn_optim_step(struct bn_optim *o, double lr, double *norm,
         update(o, p, &a);
     }
     o->step++;
+    if (bn_optim_gather(o, err) < 0)
+        return -1;
     bn_model_changed(m);
     return bn_dev_check(m->dev, err);
 }

@@ -29,12 +29,20 @@ struct bn_optim {
     double *sq;             /* device scalars */
     float *scale;
     long step; /* optimizer steps done */
+    /* of the tensor ranks that hold the same KV heads; NULL: no two do */
+    struct bn_comm *copies;
 };
 
 /* Bytes that bn_optim_create takes from its arena. */
 size_t bn_optim_bytes(enum bn_dtype t, size_t count);
 
-/* State of a new run: masters from the model's weights, moments zero. */
+/* The range of this rank among the ranks that hold the same parameters
+ * (ZeRO stage 1); the parameters must be padded for that many. */
+void bn_optim_range(const struct bn_params *params, const struct bn_axis *data,
+                    size_t *begin, size_t *count);
+
+/* State of a new run: masters from the model's weights, moments zero.
+ * Collective over tp. */
 struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
                                  struct bn_model *model, size_t begin,
                                  size_t count, struct bn_arena *arena,
@@ -43,11 +51,19 @@ void bn_optim_destroy(struct bn_optim *o);
 /* Copy the model's weights to the masters (after they were loaded). */
 void bn_optim_set_masters(struct bn_optim *o);
 
-/* One step with the summed gradients in model->g: clip, update, tell the
- * model. *norm: the gradient's norm before clipping, over the whole model. A
+/* One step with this rank's gradients in model->g: sum them over the ranks
+ * that hold the same parameters (each keeps its range of the sum), clip,
+ * update the range, gather the weights, tell the model. *norm: the gradient's norm before clipping, over the whole model. A
  * norm that is not finite is an error of class numeric, and leaves weights
  * and state as they were. Collective. */
 int bn_optim_step(struct bn_optim *o, double lr, double *norm,
                   struct bn_err *err);
+
+/* The part of it before the update (reduce.c): after it the range of model->g
+ * is the gradient of the whole step, and *sq its squared norm over the whole
+ * model, every parameter counted once. Collective. */
+int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err);
+/* And after it: every rank's range of the weights to all. Collective. */
+int bn_optim_gather(struct bn_optim *o, struct bn_err *err);
 
 #endif

@@ -1,6 +1,6 @@
 # src/optim: schedules, AdamW over the flat parameters
 noinst_LIBRARIES += src/optim/liboptim.a
-src_optim_liboptim_a_SOURCES = src/optim/adamw.c src/optim/adamw.h \
+src_optim_liboptim_a_SOURCES = src/optim/adamw.c src/optim/adamw.h src/optim/reduce.c \
 	src/optim/schedule.c src/optim/schedule.h
 OPTIM_LIBS = src/optim/liboptim.a $(MODEL_LIBS)
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/signal.h"
+#include "train/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,22 +77,21 @@ static int denominators(const struct bn_trainer *t, const struct share *s,
 static int one(struct bn_trainer *t, uint64_t first, int n,
                const struct bn_head_job *job, struct bn_err *err)
 {
-    struct bn_batch b;
-    int rc;
+    struct bn_micro m = {0};
+    int rc = build(t, first, n, &m.whole, err);
 
-    if (build(t, first, n, &b, err) < 0)
-        return -1;
-    rc = bn_model_forward(t->model, &t->acts, &b, err);
     if (rc == 0)
-        rc = bn_head_run(t->model, &t->head, &b, t->acts.y_f, NULL, job, err);
+        rc = bn_micro_split(t, &m, err);
+    if (rc == 0)
+        rc = bn_pipeline_forward(t, &m, job, err);
     if (rc < 0 && err->code == BN_ERR_NUMERIC) {
         struct bn_str rows = {0};
 
-        bn_step_where(t->eval, &b, &rows);
-        bn_err_prefix(err, "evaluation (%s)", rows.s);
+        bn_step_where(t->eval, &m.whole, &rows);
+        bn_err_prefix(err, "evaluation (%s)", rows.s != NULL ? rows.s : "");
         bn_str_release(&rows);
     }
-    bn_batch_release(&b);
+    bn_micro_release(&m);
     return rc;
 }
 
@@ -144,5 +144,5 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
     bn_progress_end();
     if (*stopped)
         return 0;
-    return bn_step_sum(t->mesh, metrics, BN_LOSS_MAX_KEYS, err);
+    return bn_step_sum_metrics(t->mesh, metrics, err);
 }

@@ -16,6 +16,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/gen_text.c src/train/gen_text.h \
 	src/train/load.c src/train/load.h \
 	src/train/phase.c src/train/phase.h \
+	src/train/pipeline.c src/train/pipeline.h \
 	src/train/record.c src/train/record.h \
 	src/train/run.c src/train/run.h \
 	src/train/save.c src/train/save.h \
@@ -53,3 +54,11 @@ src_train_test_tb_write_LDADD = $(METRICS_LIBS)
 noinst_PROGRAMS += src/train/bench/bench-step
 src_train_bench_bench_step_SOURCES = src/train/bench/step.c
 src_train_bench_bench_step_LDADD = $(OPTIM_LIBS) $(DATA_LIBS)
+
+# burnish-train with faults planted by the linker, for t/t5100-layouts.t
+check_PROGRAMS += src/train/test/mutant
+src_train_test_mutant_SOURCES = src/train/test/mutant.c \
+	src/cmd/burnish-train.c
+src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)
+src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
+	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train

@@ -143,10 +143,10 @@ static int score_batch(struct scorer *x, const struct bn_batch *b, bool pair,
     struct bn_trainer *t = x->s.trainer;
     float *logp = BN_NEWN(float, (size_t)b->nscore);
     struct bn_head_job job = {.score_logp = logp};
-    int rc = bn_model_forward(t->model, &t->acts, b, err);
+    int rc = bn_model_forward(t->model, &t->acts[0], b, err);
 
     if (rc == 0)
-        rc = bn_head_run(t->model, &t->head, b, t->acts.y_f, NULL, &job, err);
+        rc = bn_head_run(t->model, &t->head, b, t->acts[0].y_f, NULL, &job, err);
     if (rc == 0) {
         bn_str_addf(&x->out, "{\"row\":%ld,", x->line);
         if (!pair)

@@ -3,6 +3,7 @@
 #include "train/step.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "train/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,16 +54,14 @@ void bn_step_where(const struct bn_tokens *set, const struct bn_batch *b,
 /* The micro-batches of this rank in one step. */
 struct micros {
     int n;
-    struct bn_batch *b; /* ntok 0 where this rank has no example */
-    struct bn_loss_denom *d;
+    struct bn_micro *m;
 };
 
 static void release(struct micros *m)
 {
     for (int i = 0; i < m->n; i++)
-        bn_batch_release(&m->b[i]);
-    free(m->b);
-    free(m->d);
+        bn_micro_release(&m->m[i]);
+    free(m->m);
 }
 
 static int build(struct bn_trainer *t, uint64_t step, struct micros *m,
@@ -72,17 +71,19 @@ static int build(struct bn_trainer *t, uint64_t step, struct micros *m,
     int rc = 0;
 
     m->n = bn_plan_micros(&t->plan, step);
-    m->b = BN_NEWN(struct bn_batch, (size_t)m->n);
-    m->d = BN_NEWN(struct bn_loss_denom, (size_t)m->n);
+    m->m = BN_NEWN(struct bn_micro, (size_t)m->n);
     for (int i = 0; i < m->n && rc == 0; i++) {
         int slots = bn_plan_slots(&t->plan, step, i);
+        struct bn_micro *k = &m->m[i];
 
         for (int s = 0; s < slots; s++)
             index[s] = bn_plan_example(&t->plan, step, i, s);
         if (slots > 0)
-            rc = bn_step_batch(t, t->train, index, slots, &m->b[i], err);
+            rc = bn_step_batch(t, t->train, index, slots, &k->whole, err);
         if (rc == 0)
-            bn_step_count(t->loss, &m->b[i], &m->d[i]);
+            bn_step_count(t->loss, &k->whole, &k->denom);
+        if (rc == 0)
+            rc = bn_micro_split(t, k, err);
     }
     free(index);
     return rc;
@@ -98,75 +99,69 @@ int bn_step_sum(const struct bn_mesh *mesh, double *v, size_t n,
     return c->ops->allreduce(c, v, BN_F64, n, BN_SUM, err);
 }
 
+int bn_step_sum_metrics(const struct bn_mesh *mesh, double *metrics,
+                        struct bn_err *err)
+{
+    struct bn_comm *pp = mesh->pp.comm;
+
+    if (bn_step_sum(mesh, metrics, BN_LOSS_MAX_KEYS, err) < 0)
+        return -1;
+    if (pp->size == 1)
+        return 0;
+    return pp->ops->allreduce(pp, metrics, BN_F64, BN_LOSS_MAX_KEYS, BN_SUM,
+                              err);
+}
+
 /* What each micro-batch is divided by. exact: the counts of the whole step.
  * trl: those of the micro-batch, times the number of micro-batches there
  * are, which makes the step's loss the mean of the micro-batches' means. */
 static int denominators(struct bn_trainer *t, struct micros *m,
-                        struct bn_loss_denom *total, double *examples,
-                        struct bn_err *err)
+                        double *examples, struct bn_err *err)
 {
     double sum[3] = {0};
 
     for (int i = 0; i < m->n; i++) {
-        sum[0] += m->d[i].tokens;
-        sum[1] += m->d[i].examples;
-        sum[2] += m->d[i].examples > 0; /* micro-batches that are not empty */
+        const struct bn_loss_denom *d = &m->m[i].denom;
+
+        sum[0] += d->tokens;
+        sum[1] += d->examples;
+        sum[2] += d->examples > 0; /* micro-batches that are not empty */
     }
     if (bn_step_sum(t->mesh, sum, 3, err) < 0)
         return -1;
-    *total = (struct bn_loss_denom){sum[0], sum[1]};
     *examples = sum[1];
     bool trl = t->run->loss.loss_reduction == BN_RUN_REDUCE_TRL;
     for (int i = 0; i < m->n; i++) {
+        struct bn_loss_denom *d = &m->m[i].denom;
+
         if (trl) {
-            m->d[i].tokens *= sum[2];
-            m->d[i].examples *= sum[2];
+            d->tokens *= sum[2];
+            d->examples *= sum[2];
         } else {
-            m->d[i] = *total;
+            *d = (struct bn_loss_denom){sum[0], sum[1]};
         }
     }
     return 0;
 }
 
-static int micro(struct bn_trainer *t, const struct bn_batch *b,
-                 const struct bn_loss_denom *d, struct bn_step_result *r,
-                 struct bn_err *err)
+/* Sums over all data of what this rank's micro-batches came to. */
+static int reduce(struct bn_trainer *t, const struct micros *m,
+                  struct bn_step_result *r, struct bn_err *err)
 {
-    struct bn_head_job job = {
-        .loss = t->loss,
-        .params = &t->loss_params,
-        .denom = d,
-        .smoothing = t->smoothing,
-        .metrics = r->metrics,
-        .clamped = &t->clamped,
-    };
+    double v[2] = {0};
 
-    if (b->ntok == 0)
-        return 0;
-    if (bn_model_forward(t->model, &t->acts, b, err) < 0
-        || bn_head_run(t->model, &t->head, b, t->acts.y_f, t->acts.d_x, &job,
-                       err) < 0)
+    for (int i = 0; i < m->n; i++) {
+        const struct bn_batch *b = &m->m[i].whole;
+
+        v[0] += b->ntok;
+        if (b->ntok > 0)
+            v[1] += bn_batch_flops(&t->model->cfg, b);
+    }
+    if (bn_step_sum(t->mesh, v, 2, err) < 0
+        || bn_step_sum_metrics(t->mesh, r->metrics, err) < 0)
         return -1;
-    bn_model_backward(t->model, &t->acts, t->acts.d_x);
-    r->tokens += b->ntok;
-    r->flops += bn_batch_flops(&t->model->cfg, b);
-    return bn_dev_check(t->dev, err);
-}
-
-/* Sums over the data-parallel ranks of what each of them added up. */
-static int reduce(struct bn_trainer *t, struct bn_step_result *r,
-                  struct bn_err *err)
-{
-    double v[BN_LOSS_MAX_KEYS + 2];
-
-    memcpy(v, r->metrics, sizeof(r->metrics));
-    v[BN_LOSS_MAX_KEYS] = r->tokens;
-    v[BN_LOSS_MAX_KEYS + 1] = r->flops;
-    if (bn_step_sum(t->mesh, v, BN_LOSS_MAX_KEYS + 2, err) < 0)
-        return -1;
-    memcpy(r->metrics, v, sizeof(r->metrics));
-    r->tokens = v[BN_LOSS_MAX_KEYS];
-    r->flops = v[BN_LOSS_MAX_KEYS + 1];
+    r->tokens = v[0];
+    r->flops = v[1];
     return 0;
 }
 
@@ -179,7 +174,7 @@ static int blame(struct bn_trainer *t, long step, const struct micros *m,
     if (err != NULL && err->code == BN_ERR_NUMERIC) {
         for (int i = first; i <= last; i++) {
             bn_str_adds(&rows, i > first ? ", " : "");
-            bn_step_where(t->train, &m->b[i], &rows);
+            bn_step_where(t->train, &m->m[i].whole, &rows);
         }
         if (first == last)
             bn_err_prefix(err, "step %ld, micro-batch %d (%s)", step + 1,
@@ -195,18 +190,17 @@ static int blame(struct bn_trainer *t, long step, const struct micros *m,
 static int run_micros(struct bn_trainer *t, long step, struct micros *m,
                       struct bn_step_result *r, struct bn_err *err)
 {
-    struct bn_loss_denom total;
+    int at = 0;
 
-    if (denominators(t, m, &total, &r->examples, err) < 0)
+    if (denominators(t, m, &r->examples, err) < 0)
         return -1;
     bn_model_zero_grad(t->model);
-    for (int i = 0; i < m->n; i++)
-        if (micro(t, &m->b[i], &m->d[i], r, err) < 0)
-            return blame(t, step, m, i, i, err);
+    if (bn_pipeline_train(t, m->m, m->n, r->metrics, &at, err) < 0)
+        return blame(t, step, m, at, at, err);
     r->lr = bn_schedule_lr(&t->schedule, step);
     if (bn_optim_step(t->optim, r->lr, &r->grad_norm, err) < 0)
         return blame(t, step, m, 0, m->n - 1, err);
-    return reduce(t, r, err);
+    return reduce(t, m, r, err);
 }
 
 int bn_trainer_step(struct bn_trainer *t, long step, struct bn_step_result *r,

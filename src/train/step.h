@@ -18,4 +18,9 @@ void bn_step_where(const struct bn_tokens *set, const struct bn_batch *b,
 int bn_step_sum(const struct bn_mesh *mesh, double *v, size_t n,
                 struct bn_err *err);
 
+/* The same of metrics[BN_LOSS_MAX_KEYS], which only the last stage of a
+ * pipeline has: every rank gets them. Collective. */
+int bn_step_sum_metrics(const struct bn_mesh *mesh, double *metrics,
+                        struct bn_err *err);
+
 #endif

@@ -4,7 +4,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "mesh/split.h"
 #include "train/load.h"
+#include "train/pipeline.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -134,25 +136,56 @@ static struct bn_optim_conf optim_conf(const struct bn_run *run)
     };
 }
 
+/* What this build does not do is refused, not done otherwise. */
+static int check_mesh(const struct bn_run *run, struct bn_err *err)
+{
+    if (run->mesh.zero_stage > 1)
+        return bn_fail(err, BN_ERR_USAGE, "zero_stage: %lld is not supported:"
+                       " 1 shards masters and moments",
+                       (long long)run->mesh.zero_stage);
+    if (run->mesh.sequence_parallel)
+        return bn_fail(err, BN_ERR_USAGE, "sequence_parallel: true is not "
+                       "supported");
+    return 0;
+}
+
+/* The part of the model that this rank holds. */
+static int my_part(const struct bn_trainer *t,
+                   const struct bn_model_config *cfg, struct bn_part *part,
+                   struct bn_err *err)
+{
+    const struct bn_mesh *mesh = t->mesh;
+
+    *part = (struct bn_part){
+        .tp_size = mesh->tp.size,
+        .tp_rank = mesh->tp.index,
+        .has_embed = mesh->pp.index == 0,
+        .has_head = mesh->pp.index == mesh->pp.size - 1,
+    };
+    return bn_part_stage(cfg, mesh->pp.size, mesh->pp.index,
+                         &part->first_layer, &part->end_layer, err);
+}
+
 /* Weights, gradients and optimizer state. */
 static int make_state(struct bn_trainer *t, const struct bn_model_config *cfg,
                       struct bn_err *err)
 {
     enum bn_dtype type = compute_type(t->run);
     bool training = t->train != NULL;
-    struct bn_part part = bn_part_whole(cfg);
+    struct bn_part part;
     struct bn_params params;
+    size_t begin, count;
 
-    part.tp_size = t->mesh->tp.size;
-    part.tp_rank = t->mesh->tp.index;
-    if (bn_params_init(&params, cfg, &part, err) < 0)
+    if (check_mesh(t->run, err) < 0 || my_part(t, cfg, &part, err) < 0
+        || bn_params_init(&params, cfg, &part, err) < 0)
         return -1;
-    size_t elems = params.elems;
+    bn_params_pad(&params, t->mesh->data.size);
+    bn_optim_range(&params, &t->mesh->data, &begin, &count);
     size_t bytes = bn_model_bytes(cfg, &params, type, t->shape.max_pos,
                                   training);
 
     if (training)
-        bytes += bn_optim_bytes(type, elems);
+        bytes += bn_optim_bytes(type, count);
     if (t->dev->op.arena_init(t->dev, &t->state, "model", bytes, err) < 0) {
         bn_params_release(&params);
         return -1;
@@ -164,12 +197,11 @@ static int make_state(struct bn_trainer *t, const struct bn_model_config *cfg,
     if (!training)
         return 0;
     struct bn_optim_conf oc = optim_conf(t->run);
-    t->optim = bn_optim_create(&oc, t->model, 0, elems, &t->state, err);
+    t->optim = bn_optim_create(&oc, t->model, begin, count, &t->state, err);
     return t->optim != NULL ? 0 : -1;
 }
 
-static void carve_work(struct bn_trainer *t, struct bn_acts *a,
-                       struct bn_head *h, struct bn_arena *arena)
+static struct bn_acts_size acts_size(const struct bn_trainer *t)
 {
     static const enum bn_recompute modes[] = {
         [BN_RUN_RECOMPUTE_NONE] = BN_RECOMPUTE_NONE,
@@ -177,32 +209,64 @@ static void carve_work(struct bn_trainer *t, struct bn_acts *a,
         [BN_RUN_RECOMPUTE_FULL] = BN_RECOMPUTE_FULL,
     };
     const struct bn_shape_plan *s = &t->shape;
-    bool training = t->train != NULL;
+    struct bn_acts_size size = {
+        .tokens = s->max_tokens,
+        .segs = s->max_segs,
+        .kv = s->max_tokens,
+        .recompute = modes[t->run->model.activation_recompute],
+        .backward = t->train != NULL,
+    };
 
-    bn_acts_init(a, t->model, s->max_tokens, s->max_segs,
-                 modes[t->run->model.activation_recompute], training, arena);
-    bn_head_init(h, t->model, s->chunk_rows, s->max_scores, s->max_seqs,
-                 training, arena);
+    if (t->mesh->cp.size > 1) {
+        size.tokens = bn_split_max_tokens(s->max_tokens, s->max_segs,
+                                          t->mesh->cp.size);
+        size.segs = 2 * s->max_segs;
+    }
+    return size;
+}
+
+static void carve_work(struct bn_trainer *t, struct bn_acts *a,
+                       struct bn_head *h, struct bn_arena *arena)
+{
+    const struct bn_shape_plan *s = &t->shape;
+    struct bn_acts_size size = acts_size(t);
+
+    for (int i = 0; i < t->nacts; i++)
+        bn_acts_init(&a[i], t->model, &size, arena);
+    if (t->model->params.part.has_head)
+        bn_head_init(h, t->model, s->chunk_rows, s->max_scores, s->max_seqs,
+                     t->train != NULL, arena);
+}
+
+static void release_acts(struct bn_acts *a, int n)
+{
+    for (int i = 0; a != NULL && i < n; i++)
+        bn_acts_release(&a[i]);
+    free(a);
 }
 
 /* Activations: planned first, then laid out in one arena of that size. */
 static int make_work(struct bn_trainer *t, struct bn_err *err)
 {
     struct bn_arena plan;
-    struct bn_acts a;
-    struct bn_head h;
+    struct bn_head h = {0};
 
-    t->shape.chunk_rows = bn_head_chunk_rows(t->model, logit_bytes);
+    t->nacts = t->train == NULL ? 1
+                                : bn_pipeline_depth(t->mesh, t->plan.accum);
+    struct bn_acts *a = BN_NEWN(struct bn_acts, (size_t)t->nacts);
+    if (t->model->params.part.has_head)
+        t->shape.chunk_rows = bn_head_chunk_rows(t->model, logit_bytes);
     if (t->shape.chunk_rows > t->shape.max_scores)
         t->shape.chunk_rows = t->shape.max_scores;
     bn_arena_plan(&plan, "activations");
-    carve_work(t, &a, &h, &plan);
-    bn_acts_release(&a);
+    carve_work(t, a, &h, &plan);
+    release_acts(a, t->nacts);
     bn_head_release(&h);
     if (t->dev->op.arena_init(t->dev, &t->work, "activations", plan.used, err)
         < 0)
         return -1;
-    carve_work(t, &t->acts, &t->head, &t->work);
+    t->acts = BN_NEWN(struct bn_acts, (size_t)t->nacts);
+    carve_work(t, t->acts, &t->head, &t->work);
     return 0;
 }
 
@@ -241,7 +305,7 @@ void bn_trainer_destroy(struct bn_trainer *t)
 {
     if (t == NULL)
         return;
-    bn_acts_release(&t->acts);
+    release_acts(t->acts, t->nacts);
     bn_head_release(&t->head);
     bn_optim_destroy(t->optim);
     bn_model_destroy(t->model);

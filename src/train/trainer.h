@@ -41,7 +41,8 @@ struct bn_trainer {
     struct bn_arena state, work; /* weights and optimizer; activations */
     struct bn_model *model;
     struct bn_optim *optim; /* NULL when only evaluating */
-    struct bn_acts acts;
+    struct bn_acts *acts; /* [nacts]: micro-batches in flight */
+    int nacts;
     struct bn_head head;
     struct bn_plan plan; /* order of the training examples */
     struct bn_schedule schedule;

@@ -104,13 +104,14 @@ static void lay_out(struct fixture *f, enum bn_recompute mode, int chunk)
     struct bn_err err;
 
     bn_arena_plan(&plan, "plan");
-    bn_acts_init(&a, f->m, f->b.ntok, f->b.nseg, mode, true, &plan);
+    struct bn_acts_size size = {f->b.ntok, f->b.nseg, f->b.ntok, mode, true};
+    bn_acts_init(&a, f->m, &size, &plan);
     bn_head_init(&h, f->m, chunk, f->b.nscore, f->b.nseq, true, &plan);
     bn_acts_release(&a);
     must(f->dev->op.arena_init(f->dev, &f->work, "work", plan.used, &err),
          &err);
     memset(f->work.base, 0xff, plan.used); /* NaN wherever nothing is written */
-    bn_acts_init(&f->a, f->m, f->b.ntok, f->b.nseg, mode, true, &f->work);
+    bn_acts_init(&f->a, f->m, &size, &f->work);
     bn_head_init(&f->h, f->m, chunk, f->b.nscore, f->b.nseq, true, &f->work);
     assert_int_equal(f->work.used, plan.used);
 }

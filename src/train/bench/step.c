@@ -169,8 +169,9 @@ static void carve(struct bench *x, struct bn_arena *a)
 
     if (rows > x->b.nscore)
         rows = x->b.nscore;
-    bn_acts_init(&x->a, x->m, x->b.ntok, x->b.nseg, BN_RECOMPUTE_NONE, true,
-                 a);
+    struct bn_acts_size size = {x->b.ntok, x->b.nseg, x->b.ntok,
+                                BN_RECOMPUTE_NONE, true};
+    bn_acts_init(&x->a, x->m, &size, a);
     bn_head_init(&x->h, x->m, rows, x->b.nscore, x->b.nseq, true, a);
 }
 

@@ -1,0 +1,34 @@
+/* The micro-batches of a step through the stages of a pipeline; one stage is
+ * the plain case of it.
+ */
+#ifndef BN_TRAIN_PIPELINE_H
+#define BN_TRAIN_PIPELINE_H
+
+#include "train/trainer.h"
+
+/* One micro-batch of this rank's data. */
+struct bn_micro {
+    struct bn_batch whole; /* ntok 0: this rank has no example of it */
+    struct bn_batch part;  /* this rank's share under context parallelism */
+    struct bn_loss_denom denom;
+};
+
+/* Make the share of a whole batch, if there is context parallelism. */
+int bn_micro_split(const struct bn_trainer *t, struct bn_micro *m,
+                   struct bn_err *err);
+void bn_micro_release(struct bn_micro *m);
+
+/* Activations that this stage needs at once for 'n' micro-batches. */
+int bn_pipeline_depth(const struct bn_mesh *mesh, int n);
+
+/* Forward and backward of m[n], one forward and one backward in turns (1F1B).
+ * Gradients are added to; metrics (of the last stage) too. On failure
+ * '*where' is the micro-batch. Collective over tp, cp and pp. */
+int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
+                      double *metrics, int *where, struct bn_err *err);
+
+/* Forward of one micro-batch; 'job' is used on the last stage. */
+int bn_pipeline_forward(struct bn_trainer *t, const struct bn_micro *m,
+                        const struct bn_head_job *job, struct bn_err *err);
+
+#endif

@@ -1,0 +1,89 @@
+#!/bin/sh
+test_description='every layout of 1, 2, 4 and 8 ranks trains alike'
+. "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
+. "$BN_SRCDIR/t/mpi.sh"
+. "$BN_SRCDIR/t/ranks/lib.sh"
+bn_mpi
+bn_small_runs
+
+tp=tensor_parallel_size pp=pipeline_parallel_size cp=context_parallel_size
+batch=per_device_train_batch_size accum=gradient_accumulation_steps
+
+# alike N NAME SETS...: both tasks on N ranks as on one
+alike() {
+    n=$1 name=$2
+    shift 2
+    for task in sft orpo; do
+        bn_train $n $task-$name $task "$@" &&
+        $compare $task-1 $task-$name 10 || return 1
+    done
+}
+
+test_expect_success 'one rank' '
+    for task in sft orpo; do
+        bn_train 1 $task-1 $task || return 1
+    done
+'
+while read -r n name sets; do
+    test_expect_success "$n ranks: $name" 'alike $n $name $sets'
+done <<EOT
+2 dp2 $batch=2
+2 tp2 $tp=2
+2 pp2 $pp=2
+2 cp2 $cp=2
+4 dp4 $batch=1
+4 tp4 $tp=4
+4 pp4 $pp=4 $batch=1 $accum=8
+4 cp4 $cp=4
+4 pp2-cp2 $pp=2 $cp=2 $batch=2 $accum=4 activation_recompute=full
+4 tp2-cp2 $tp=2 $cp=2 activation_recompute=attention
+8 dp8 $batch=1 $accum=1
+8 tp8 $tp=8
+8 pp8 $pp=8 $batch=1 $accum=8
+8 cp8 $cp=8
+8 dp2-tp2-pp2 $tp=2 $pp=2 $batch=2
+8 dp2-cp2-tp2 $cp=2 $tp=2 $batch=2
+EOT
+
+test_expect_success 'a layout gives the same bits every time' '
+    bn_train 8 again sft $tp=2 $pp=2 $batch=2 &&
+    $compare --bits sft-dp2-tp2-pp2 again 10 &&
+    cmp sft-dp2-tp2-pp2/model/model.safetensors again/model/model.safetensors
+'
+test_expect_success 'the mean of means of micro-batches does not depend on it' '
+    bn_train 1 trl-1 orpo loss_reduction=trl $batch=2 $accum=4 &&
+    bn_train 4 trl-4 orpo loss_reduction=trl $batch=2 $accum=2 $tp=2 &&
+    $compare trl-1 trl-4 10
+'
+test_expect_success 'layouts that a model or a run does not admit are refused' '
+    test_expect_code 64 burnish-train --set output_dir=no --set $tp=2 sft.yaml &&
+    test_must_fail bn_train 3 no sft $tp=3 &&
+    grep "8 attention heads cannot be split over 3 tensor ranks" no.err &&
+    test_must_fail bn_train 2 no sft $tp=2 $cp=2 &&
+    grep "is not the 2 ranks that were started" no.err &&
+    test_must_fail bn_train 9 no sft $pp=9 &&
+    grep "8 layers cannot be split over 9 pipeline stages" no.err
+'
+
+# The same program with a fault planted: the comparison must see it.
+bn_trainer=$BN_BUILDDIR/src/train/test/mutant
+test_expect_success 'without its fault the mutant trains alike' '
+    bn_train 2 none sft $cp=2 && $compare sft-1 none
+'
+test_expect_success 'planted: targets lost as by a second split' '
+    BN_MUTANT=lose bn_train 2 lose sft $cp=2 &&
+    test_must_fail $compare sft-1 lose
+'
+test_expect_success 'planted: a second split is refused' '
+    test_must_fail eval "BN_MUTANT=twice bn_train 2 twice sft $cp=2" &&
+    grep "a batch is split a second time" twice.err
+'
+test_expect_success 'planted: a rank left out of the sum of gradients' '
+    BN_MUTANT=sum bn_train 2 sum sft $batch=2 &&
+    test_must_fail $compare sft-1 sum
+'
+test_expect_success 'planted: denominators of one rank alone' '
+    BN_MUTANT=denominator bn_train 2 denominator sft $batch=2 &&
+    test_must_fail $compare sft-1 denominator
+'
+test_done
