@@ -14,6 +14,7 @@ include t/slurm/local.mk
 SHARNESS_TESTS = \
 	t/t5100-layouts.t \
 	t/t5001-ranks-slurm.t \
+	t/t6100-emulated-gpu.t \
 	t/t4001-golden.t \
 	t/t0000-tlib.t \
 	t/t0001-layers.t \
@@ -26,7 +27,8 @@ SHARNESS_TESTS = \
 	t/t4010-tensorboard.t \
 	t/t4101-generate.t \
 	t/t5000-boot.t \
-	t/t5010-comm.t
+	t/t5010-comm.t \
+	t/t6000-no-gpu.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/mpi.sh t/ranks/compare.py t/ranks/lib.sh \
 	t/generate/chain.py t/golden/trajectory.py t/layers.awk \

@@ -117,6 +117,8 @@ void *bn_emu_malloc(size_t size)
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         goto none;
+    /* Opened and closed around every launch: let it be few pages. */
+    (void)madvise(map, whole + 2 * page, MADV_HUGEPAGE);
     *b = (struct block){map, map + page + whole - room, whole + 2 * page,
                         size, blocks};
     (void)mprotect(map, page, PROT_NONE);

@@ -15,7 +15,7 @@ static const char usage[] =
 struct args {
     struct bn_run_args run;
     struct bn_opt_list operands;
-    bool check, eval_only, help, version;
+    bool check, eval_only, strict_device, help, version;
     const char *score, *output;
 };
 
@@ -36,7 +36,7 @@ static int start(const struct args *a, const struct bn_run *run)
     return err.code;
 }
 
-static int load_and_start(const struct args *a)
+static int load_and_start(struct args *a)
 {
     unsigned flags = a->score != NULL || a->eval_only ? BN_RUN_NO_TRAIN : 0;
     int status = BN_ERR_USAGE;
@@ -45,6 +45,8 @@ static int load_and_start(const struct args *a)
         bn_error("one run file is expected, not %zu", a->operands.n);
         return BN_ERR_USAGE;
     }
+    if (a->strict_device)
+        bn_opt_list_add(&a->run.sets, "strict_device=true");
     struct bn_run *run = bn_run_args_load(
         &a->run, a->operands.n > 0 ? a->operands.v[0] : NULL, flags, &status);
     if (run == NULL)
@@ -63,6 +65,8 @@ int main(int argc, char **argv)
          "do everything but train: open model and data, lay out memory"},
         {"eval-only", BN_OPT_FLAG, &a.eval_only, NULL,
          "evaluate the model as it is and print the metrics as JSON"},
+        {"strict-device", BN_OPT_FLAG, &a.strict_device, NULL,
+         "strict_device: true"},
         {"score", BN_OPT_STR, &a.score, "FILE.jsonl",
          "print the log-probability of every token of each row"},
         {"output", BN_OPT_STR, &a.output, "FILE",

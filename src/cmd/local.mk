@@ -28,11 +28,17 @@ burnish_LDADD = src/cmd/libcmd.a $(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS)
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c
-burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)
+burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)
+
+# The same over the emulated device, for tests: device: cuda without a GPU
+check_PROGRAMS += src/cmd/burnish-train-emu
+src_cmd_burnish_train_emu_SOURCES = src/cmd/burnish-train.c
+src_cmd_burnish_train_emu_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) \
+	$(OPS_EMU_LIBS)
 
 bin_PROGRAMS += burnish-generate
 burnish_generate_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 burnish_generate_SOURCES = src/cmd/burnish-generate.c \
 	src/cmd/lines.c src/cmd/lines.h \
 	src/cmd/prompts.c src/cmd/prompts.h
-burnish_generate_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)
+burnish_generate_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)

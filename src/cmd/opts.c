@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void list_add(struct bn_opt_list *l, const char *s)
+void bn_opt_list_add(struct bn_opt_list *l, const char *s)
 {
     bn_grow(&l->v, &l->cap, l->n + 1, sizeof(*l->v));
     l->v[l->n++] = s;
@@ -74,7 +74,7 @@ static int store(const struct bn_opt *o, const char *value,
                            value);
         break;
     case BN_OPT_LIST:
-        list_add(o->out, value);
+        bn_opt_list_add(o->out, value);
         break;
     }
     return 0;
@@ -115,7 +115,7 @@ int bn_opts_parse(const struct bn_opt *opts, int argc, char **argv,
         int taken = 0;
 
         if (only_operands || arg[0] != '-' || arg[1] == '\0') {
-            list_add(operands, arg);
+            bn_opt_list_add(operands, arg);
         } else if (strcmp(arg, "--") == 0) {
             only_operands = true;
         } else if (arg[1] != '-') {

@@ -40,6 +40,7 @@ struct bn_opt {
  * known. A flag, string or integer given twice: the last counts. */
 int bn_opts_parse(const struct bn_opt *opts, int argc, char **argv,
                   struct bn_opt_list *operands, struct bn_err *err);
+void bn_opt_list_add(struct bn_opt_list *l, const char *s);
 void bn_opt_list_release(struct bn_opt_list *l);
 /* One or two lines each, indented. */
 void bn_opts_help(const struct bn_opt *opts, FILE *out);

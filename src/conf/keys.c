@@ -274,6 +274,9 @@ static const struct bn_conf_key keys[] = {
     /* mesh */
     {CHOICE(mesh, device, "auto", "cpu", "cuda"), .dflt = "auto",
      .help = "auto: cuda where there is a device, else cpu"},
+    {BOOL(mesh, strict_device), .dflt = "false",
+     .help = "on a GPU: an operation that has no kernel for its shape is an"
+             " error, instead of being computed by the CPU and counted"},
     {INT(mesh, num_threads), .dflt = "0", .max = 4096, .unit = "threads",
      .help = "for computing on the CPU; 0: SLURM_CPUS_PER_TASK, else the"
              " CPUs allowed"},
