@@ -28,7 +28,8 @@ SHARNESS_TESTS = \
 	t/t4101-generate.t \
 	t/t5000-boot.t \
 	t/t5010-comm.t \
-	t/t6000-no-gpu.t
+	t/t6000-no-gpu.t \
+	t/t6001-cuda-build.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/mpi.sh t/ranks/compare.py t/ranks/lib.sh \
 	t/generate/chain.py t/golden/trajectory.py t/layers.awk \

@@ -1,0 +1,52 @@
+#!/bin/sh
+test_description='kernels as nvcc compiled them: table, tensor cores'
+. "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
+built=$BN_BUILDDIR/kernels/cuda
+nvcc=$(sed -n 's/^NVCC = //p' "$BN_BUILDDIR/Makefile")
+bn_require NVCC "built without CUDA" test -f "$built/attn.ptxas"
+bn_require NVCC "built for other architectures" \
+    grep -q "sm_80.*" "$built/attn.ptxas"
+export built nvcc
+
+# The numbers are those of one compiler.
+want=$(sed -n 's/.*nvcc \(.*\), at -O2.*/\1/p' \
+    "$BN_SRCDIR/doc/CUDA-KERNELS.md")
+"$nvcc" --version | grep -q "V$want\$" && test_set_prereq SAME_NVCC
+command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null &&
+    test_set_prereq CUOBJDUMP
+
+test_expect_success SAME_NVCC \
+    'registers, shared memory and spills are those of doc/CUDA-KERNELS.md' '
+    "$BN_SRCDIR/kernels/cuda/table.sh" "$nvcc" "$built"/*.ptxas >table &&
+    if ! diff -u "$BN_SRCDIR/doc/CUDA-KERNELS.md" table; then
+        echo "renew it: kernels/cuda/table.sh $nvcc kernels/cuda/*.ptxas" &&
+        false
+    fi
+'
+test_expect_success 'no kernel spills more than a few registers' '
+    awk "/bytes spill stores/ && \$5 > 128 { bad = 1; print }
+         END { exit bad }" "$built"/*.ptxas
+'
+test_expect_success CUOBJDUMP \
+    'bf16 attention uses tensor cores on every architecture' '
+    for file in attn attn_grad; do
+        cuobjdump -sass "$built/$file.o" >$file.sass || return 1
+    done &&
+    cat attn.sass attn_grad.sass | awk "
+        /^[ \\t]*code for sm_/ { arch = \$3 }
+        /Function : / {
+            name = \$3
+            wanted = name ~ /attn_(forward|grad_q|grad_kv).*nv_bfloat16/
+            if (wanted) kernels[arch \" \" name] = 0
+        }
+        /HMMA/ && wanted { kernels[arch \" \" name]++ }
+        END {
+            for (k in kernels) {
+                n++
+                if (kernels[k] == 0) { bad = 1; print \"none in \" k }
+            }
+            print n \" kernels\"
+            exit bad || n < 63
+        }"
+'
+test_done
