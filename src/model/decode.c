@@ -26,10 +26,11 @@ static void carve(struct bn_decode *d, const struct bn_model *m,
                   const struct bn_decode_size *s, struct bn_arena *arena)
 {
     size_t slots = (size_t)s->slots;
+    struct bn_acts_size size = {
+        .tokens = s->max_tokens, .segs = s->slots, .kv = s->max_tokens};
 
     bn_cache_init(&d->cache, m, s->slots * s->capacity, s->max_tokens, arena);
-    bn_acts_init(&d->acts, m, s->max_tokens, s->slots, BN_RECOMPUTE_NONE,
-                 false, arena);
+    bn_acts_init(&d->acts, m, &size, arena);
     d->acts.attn_work = bn_arena_get(arena, attn_work(m, s));
     d->last = bn_arena_get(arena, slots * sizeof(int32_t));
     d->h = bn_arena_get(arena, slots * (size_t)m->cfg.hidden_size

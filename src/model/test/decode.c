@@ -86,6 +86,8 @@ static void close_decode(struct fixture *f)
 static void open_fixture(struct fixture *f, const char *variant,
                          enum bn_dtype t)
 {
+    struct bn_acts_size size = {.tokens = CAPACITY, .segs = 1,
+                                .kv = CAPACITY};
     struct bn_arena plan;
     struct bn_acts a;
     struct bn_err err;
@@ -96,12 +98,11 @@ static void open_fixture(struct fixture *f, const char *variant,
     must(bn_mesh_init(&f->mesh, f->world, 1, 1, 1, 1, &err), &err);
     load_model(f, variant, t);
     bn_arena_plan(&plan, "plan");
-    bn_acts_init(&a, f->m, CAPACITY, 1, BN_RECOMPUTE_NONE, false, &plan);
+    bn_acts_init(&a, f->m, &size, &plan);
     bn_acts_release(&a);
     must(f->dev->op.arena_init(f->dev, &f->whole, "whole", plan.used, &err),
          &err);
-    bn_acts_init(&f->acts, f->m, CAPACITY, 1, BN_RECOMPUTE_NONE, false,
-                 &f->whole);
+    bn_acts_init(&f->acts, f->m, &size, &f->whole);
     f->logits = BN_NEWN(float, (size_t)f->m->vocab);
     open_decode(f, SLOTS);
 }
