@@ -42,7 +42,7 @@ TRAIN_TESTS = src/train/test/gen_text.t src/train/test/metrics.t
 check_PROGRAMS += $(TRAIN_TESTS)
 TESTS += $(TRAIN_TESTS)
 src_train_test_gen_text_t_SOURCES = src/train/test/gen_text.c
-src_train_test_gen_text_t_LDADD = $(TRAIN_LIBS) $(CMOCKA_LIBS)
+src_train_test_gen_text_t_LDADD = $(TRAIN_LIBS) $(OPS_CUDA_LIBS) $(CMOCKA_LIBS)
 src_train_test_metrics_t_SOURCES = src/train/test/metrics.c
 src_train_test_metrics_t_LDADD = $(METRICS_LIBS) $(CMOCKA_LIBS)
 endif
@@ -59,6 +59,6 @@ src_train_bench_bench_step_LDADD = $(OPTIM_LIBS) $(DATA_LIBS)
 check_PROGRAMS += src/train/test/mutant
 src_train_test_mutant_SOURCES = src/train/test/mutant.c \
 	src/cmd/burnish-train.c
-src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS)
+src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)
 src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
 	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train
