@@ -64,9 +64,11 @@ generate()
             sed 's/, "chosen": .*/}/'
         echo '{"prompt": "Germany in Korean:"}'
     } >$out/prompts.jsonl
+    sed 's/{"prompt": "\(.*\)"}/  \1/' $out/prompts.jsonl >$out/asked
     "$bin/burnish-generate" --model "$1" --input $out/prompts.jsonl \
         --max-new-tokens 40 2>>$out/log |
-        sed 's/.*"prompt": *"\([^"]*\)".*"text": *"\([^"]*\)".*/  \1\2/'
+        sed 's/.*"text":"\(.*\)","ids":.*/\1/' >$out/answered
+    paste -d '' $out/asked $out/answered
 }
 
 # shellcheck disable=SC2086 # lists of words
