@@ -135,6 +135,11 @@ BN_INLINE void one_tile(enum bn_dtype t, const struct plan *pl,
         acc = g->acc;
         bias = g->bias != NULL;
     }
+    /* c comes from memory while the tile is computed. */
+    for (int r = 0; r < rows && acc && g->tc == BN_F32; r++)
+        for (int c = 0; c < cols; c += 16)
+            __builtin_prefetch(
+                (float *)g->c + (size_t)(i + r) * g->ldc + j0 + j + c, 1);
     tile_mul(tile_pairs(t), tile, TILE_N, load, a, 1, TILE_M, b,
              tile_steps(t, k));
     if (pl->sum != NULL && p0 + k < g->k)
