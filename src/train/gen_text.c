@@ -19,8 +19,11 @@ static int decode(const struct bn_gen_text *x, size_t from, size_t to,
     return bn_decode(x->t, x->ids.v + from, to - from, true, out, err);
 }
 
+/* A model may have more ids than its tokenizer: they have no text. */
 static void add_id(struct bn_gen_text *x, int32_t id)
 {
+    if (bn_tokenizer_token(x->t, id) == NULL)
+        return;
     bn_grow(&x->ids.v, &x->ids.cap, x->ids.n + 1, sizeof(*x->ids.v));
     x->ids.v[x->ids.n++] = id;
 }

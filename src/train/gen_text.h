@@ -25,7 +25,8 @@ struct bn_gen_text {
 int bn_gen_text_begin(struct bn_gen_text *x, const int32_t *prompt, size_t n,
                       struct bn_err *err);
 /* One more token. Bytes that are not yet a character wait for those that
- * complete it; special tokens are left out. */
+ * complete it; special tokens are left out, and so are ids that the tokenizer
+ * does not know. */
 int bn_gen_text_add(struct bn_gen_text *x, int32_t id, struct bn_err *err);
 /* Nothing comes any more: what waited becomes U+FFFD, all is ready. */
 int bn_gen_text_end(struct bn_gen_text *x, struct bn_err *err);

@@ -97,6 +97,7 @@ static void characters_are_whole(void **state)
     add(&x, X85, "안");
     add(&x, X95, "안녕");
     add(&x, BOS, "안녕"); /* special: no text */
+    add(&x, NIDS + 5, "안녕"); /* padding of the model's vocabulary */
     add(&x, EB, "안녕");
     add(&x, B, "안녕\xef\xbf\xbd" "b");
     add(&x, X85, "안녕\xef\xbf\xbd" "b");
