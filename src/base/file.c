@@ -167,18 +167,18 @@ int bn_file_write(const char *path, const void *data, size_t len,
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 
     if (fd < 0) {
-        fail(err, "create", tmp);
+        fail(err, "create", path);
         goto out;
     }
     if (bn_write_all(fd, data, len, path, err) < 0)
         goto undo;
     if (fsync(fd) < 0) {
-        fail(err, "fsync", tmp);
+        fail(err, "fsync", path);
         goto undo;
     }
     if (close(fd) < 0) {
         fd = -1;
-        fail(err, "close", tmp);
+        fail(err, "close", path);
         goto undo;
     }
     fd = -1;
@@ -221,12 +221,37 @@ int bn_mkdirs(const char *path, struct bn_err *err)
         if (c != '/' && c != '\0')
             continue;
         *s = '\0';
-        if (mkdir(p, 0777) < 0 && !(errno == EEXIST && bn_is_dir(p)))
+        if (mkdir(p, 0777) == 0 || (errno == EEXIST && bn_is_dir(p)))
+            rc = 0;
+        else if (errno == EEXIST)
+            rc = bn_fail(err, BN_ERR_DATA, "cannot create directory '%s': "
+                         "'%s' is not a directory", path, p);
+        else
             rc = fail(err, "create directory", p);
         *s = c;
         if (c == '\0')
             break;
     }
+    free(p);
+    return rc;
+}
+
+int bn_dir_may_write(const char *path, struct bn_err *err)
+{
+    char *p = bn_strdup(path);
+    int rc = 0;
+
+    while (!bn_exists(p)) {
+        char *up = bn_path_dir(p);
+
+        free(p);
+        p = up;
+    }
+    if (!bn_is_dir(p))
+        rc = bn_fail(err, BN_ERR_DATA, "cannot create directory '%s': '%s' is "
+                     "not a directory", path, p);
+    else if (access(p, W_OK | X_OK) < 0)
+        rc = fail(err, "write in", p);
     free(p);
     return rc;
 }

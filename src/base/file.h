@@ -39,6 +39,9 @@ int bn_file_copy(const char *from, const char *to, struct bn_err *err);
 int bn_dir_sync(const char *path, struct bn_err *err);
 /* mkdir -p */
 int bn_mkdirs(const char *path, struct bn_err *err);
+/* Whether files could be made in directory 'path' after a bn_mkdirs of it:
+ * the nearest part that exists must be a directory that can be written. */
+int bn_dir_may_write(const char *path, struct bn_err *err);
 /* Remove a file or a whole tree without following links; absent is fine. */
 int bn_remove_tree(const char *path, struct bn_err *err);
 

@@ -64,3 +64,13 @@ void bn_log(enum bn_log_level level, const char *fmt, ...)
         n = 0;
     errno = saved;
 }
+
+void bn_log_lines(enum bn_log_level level, const char *text)
+{
+    while (*text != '\0') {
+        int n = (int)strcspn(text, "\n");
+
+        bn_log(level, "%.*s", n, text);
+        text += n + (text[n] == '\n');
+    }
+}

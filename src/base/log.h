@@ -13,6 +13,9 @@ enum bn_log_level { BN_LOG_ERROR, BN_LOG_WARN, BN_LOG_INFO, BN_LOG_DEBUG };
 void bn_log(enum bn_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Each line of 'text' by itself. */
+void bn_log_lines(enum bn_log_level level, const char *text);
+
 /* The level in force: BURNISH_LOG=error|warn|info|debug, else info. */
 enum bn_log_level bn_log_level(void);
 void bn_log_set_level(enum bn_log_level level);
