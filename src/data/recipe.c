@@ -219,6 +219,12 @@ static int check_opts(const struct bn_recipe *r, struct bn_err *err)
         return bn_fail(err, BN_ERR_DATA, "rows of messages need a chat "
                        "template, and the tokenizer has none; set "
                        "chat_template");
+    const char *eos = bn_tokenizer_special(r->t, "eos_token");
+
+    if (r->o->add_eos && r->eos < 0 && eos != NULL && !needs_chat(r->form))
+        return bn_fail(err, BN_ERR_DATA, "add_eos: the tokenizer's eos_token "
+                       "'%s' is not in its vocabulary; set add_eos: false or "
+                       "name another in tokenizer_config.json", eos);
     if (r->o->add_eos && r->eos < 0 && !needs_chat(r->form))
         return bn_fail(err, BN_ERR_USAGE, "add_eos: the tokenizer has no "
                        "eos_token; set add_eos: false or name one in "
