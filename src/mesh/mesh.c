@@ -37,11 +37,12 @@ int bn_mesh_init(struct bn_mesh *m, struct bn_comm *world, int dp, int tp,
     if (tp < 1 || pp < 1 || cp < 1 || dp < 0)
         return bn_fail(err, BN_ERR_USAGE, "mesh sizes must be positive: dp %d"
                        " tp %d pp %d cp %d", dp, tp, pp, cp);
-    if (dp == 0)
+    if (dp == 0 && world->size >= rest)
         dp = world->size / rest;
     if (dp * rest != world->size)
-        return bn_fail(err, BN_ERR_USAGE, "dp %d x tp %d x pp %d x cp %d is "
-                       "not the %d ranks that were started", dp, tp, pp, cp,
+        return bn_fail(err, BN_ERR_USAGE, "parallel sizes (data %d x tensor "
+                       "%d x pipeline %d x context %d) do not make the %d "
+                       "ranks that were started", dp > 0 ? dp : 1, tp, pp, cp,
                        world->size);
     int ti = r % tp, ci = r / tp % cp, di = r / tp / cp % dp;
     int pi = r / tp / cp / dp;

@@ -93,7 +93,8 @@ static int clip(struct bn_optim *o, double *norm, struct bn_err *err)
         return -1;
     *norm = sqrt(sq);
     if (!isfinite(*norm))
-        return bn_fail(err, BN_ERR_NUMERIC, "gradient norm is %g", *norm);
+        return bn_fail(err, BN_ERR_NUMERIC, "gradient norm is %g",
+                       fabs(*norm)); /* a NaN has no sign worth showing */
     op->from_host(m->dev, o->sq, BN_F64, &sq, BN_F64, 1);
     op->clip_scale(m->dev, o->scale, o->sq, (float)o->conf.max_grad_norm);
     return bn_dev_check(m->dev, err);
