@@ -32,8 +32,8 @@ static int fill(struct bn_trainer *t, float *flat, struct bn_err *err)
         flags |= BN_LOAD_ALLOW_ZERO;
     rc = bn_hf_load(rm->model_name_or_path, &m->cfg, &m->params, flat, BN_F32,
                     flags, &report, err);
-    if (report.len > 0)
-        bn_log(rc < 0 ? BN_LOG_ERROR : BN_LOG_DEBUG, "%s", report.s);
+    if (report.len > 0) /* the error itself says how many, and the first */
+        bn_log_lines(rc < 0 ? BN_LOG_INFO : BN_LOG_DEBUG, report.s);
     bn_str_release(&report);
     return rc;
 }

@@ -17,17 +17,7 @@ static void report(const struct bn_tokens *ts)
     struct bn_str text = {0};
 
     bn_tokens_report(ts, &text);
-    for (char *line = text.s, *end; line != NULL && *line != '\0';
-         line = end + 1) {
-        end = line;
-        while (*end != '\n' && *end != '\0')
-            end++;
-        char last = *end;
-        *end = '\0';
-        bn_info("%s", line);
-        if (last == '\0')
-            break;
-    }
+    bn_log_lines(BN_LOG_INFO, text.s);
     bn_str_release(&text);
 }
 

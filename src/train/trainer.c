@@ -25,6 +25,12 @@ int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
     const char *from = run->model.init == BN_RUN_INIT_RANDOM
                            ? run->model.config_name
                            : run->model.model_name_or_path;
+    if (!bn_exists(from))
+        return bn_fail(err, BN_ERR_DATA, "%s: there is no '%s' (names of a hub"
+                       " are not fetched: give a folder)",
+                       run->model.init == BN_RUN_INIT_RANDOM
+                           ? "config_name"
+                           : "model_name_or_path", from);
     char *path = bn_is_dir(from) ? bn_path_join(from, "config.json")
                                  : bn_strdup(from);
     struct bn_str notes = {0};
