@@ -5,7 +5,10 @@
 #include "train/run.h"
 #include "train/score.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char usage[] =
     "usage: burnish-train [OPTIONS] RUN.yaml\n\n"
@@ -47,6 +50,14 @@ static int load_and_start(struct args *a)
     }
     if (a->strict_device)
         bn_opt_list_add(&a->run.sets, "strict_device=true");
+    if (a->check + a->eval_only + (a->score != NULL) > 1) {
+        bn_error("choose one of --check, --eval-only and --score");
+        return BN_ERR_USAGE;
+    }
+    if (a->output != NULL && a->score == NULL) {
+        bn_error("--output is where --score writes, and there is no --score");
+        return BN_ERR_USAGE;
+    }
     struct bn_run *run = bn_run_args_load(
         &a->run, a->operands.n > 0 ? a->operands.v[0] : NULL, flags, &status);
     if (run == NULL)
@@ -91,5 +102,9 @@ int main(int argc, char **argv)
     }
     bn_opt_list_release(&a.operands);
     bn_opt_list_release(&a.run.sets);
+    if (fflush(stdout) != 0 && status == 0) {
+        bn_error("cannot write to standard output: %s", strerror(errno));
+        status = bn_err_from_errno(errno);
+    }
     return status;
 }

@@ -42,8 +42,13 @@ static int read_ids(struct scorer *x, const json_t *v, struct bn_ids *ids,
     {
         json_int_t id = json_integer_value(e);
 
-        if (!json_is_integer(e) || id < 0 || id >= x->s.cfg.vocab_size)
-            return bad(x, err, "an id is not an integer of the vocabulary");
+        if (!json_is_integer(e))
+            return bn_fail(err, BN_ERR_DATA, "%s:%ld: id %zu is not an "
+                           "integer", x->file, x->line, i + 1);
+        if (id < 0 || id >= x->s.cfg.vocab_size)
+            return bn_fail(err, BN_ERR_DATA, "%s:%ld: id %zu is %lld, not in "
+                           "the model's vocabulary of %d", x->file, x->line,
+                           i + 1, (long long)id, x->s.cfg.vocab_size);
         bn_grow(&ids->v, &ids->cap, ids->n + 1, sizeof(*ids->v));
         ids->v[ids->n++] = (int32_t)id;
     }
@@ -71,6 +76,8 @@ static int read_mask(struct scorer *x, const json_t *v, struct row *r,
 
     r->mask = bn_malloc(n);
     memset(r->mask, 1, n);
+    if (v != NULL && !json_is_array(v))
+        return bad(x, err, "mask is not an array");
     if (v != NULL && json_array_size(v) != n)
         return bad(x, err, "mask and ids differ in length");
     for (size_t i = 0; v != NULL && i < n; i++)
@@ -226,6 +233,8 @@ static int score_file(struct scorer *x, struct bn_err *err)
             rc = score_line(x, line, len, err);
         at += len + 1;
     }
+    if (rc == 0 && x->out.len == 0)
+        rc = bn_fail(err, BN_ERR_DATA, "%s: no row to score", x->file);
     bn_map_close(&map);
     return rc;
 }
