@@ -132,8 +132,16 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
     trajectory = json_string_value(json_object_get(m, "trajectory"));
     list = json_object_get(m, "shards");
     c->step = (long)get_int(m, "step", &bad);
-    if (bad || format == NULL || strcmp(format, "burnish checkpoint") != 0
-        || get_int(m, "version", &bad) != 1 || trajectory == NULL
+    int64_t version = get_int(m, "version", &bad);
+    bool ours = !bad && format != NULL
+                && strcmp(format, "burnish checkpoint") == 0;
+
+    if (ours && version != 1) {
+        json_decref(m);
+        return bn_fail(err, BN_ERR_DATA, "%s: checkpoint format version %lld "
+                       "is not known here (1 is)", path, (long long)version);
+    }
+    if (!ours || trajectory == NULL
         || !json_is_object(json_object_get(m, "loop"))
         || json_array_size(list) == 0) {
         json_decref(m);

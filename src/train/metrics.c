@@ -227,7 +227,8 @@ int bn_metrics_scan(const char *path, bn_metrics_f f, void *arg,
 }
 
 struct cut {
-    int64_t step;
+    int64_t step, records;
+    int64_t kept;
     size_t end; /* of what stays */
 };
 
@@ -239,16 +240,20 @@ static int keep(void *arg, const json_t *o, int64_t step, size_t at,
     (void)o;
     (void)at;
     (void)err;
-    if (step <= c->step)
-        c->end = end;
-    return step > c->step;
+    if (step > c->step || c->kept == c->records)
+        return 1;
+    c->kept++;
+    c->end = end;
+    return 0;
 }
 
-int bn_metrics_truncate(const char *path, int64_t step, struct bn_err *err)
+int bn_metrics_truncate(const char *path, int64_t step, int64_t *records,
+                        struct bn_err *err)
 {
-    struct cut c = {.step = step};
+    struct cut c = {.step = step, .records = *records};
     int rc = -1;
 
+    *records = 0;
     if (!bn_exists(path))
         return 0;
     if (bn_metrics_scan(path, keep, &c, err) < 0)
@@ -260,6 +265,7 @@ int bn_metrics_truncate(const char *path, int64_t step, struct bn_err *err)
         fail_errno(err, "cut", path);
     else
         rc = 0;
+    *records = c.kept;
     close(fd);
     return rc;
 }

@@ -39,11 +39,13 @@ int bn_metrics_write(struct bn_metrics *m, enum bn_metrics_kind kind,
 int bn_metrics_sync(struct bn_metrics *m, struct bn_err *err);
 void bn_metrics_close(struct bn_metrics *m);
 
-/* Cut the file back to the records of steps <= 'step', for a run that goes
- * on from there. A last line that was half written is cut too; an absent
- * file is fine. A broken line in the middle is an error (class data) and
- * leaves the file alone. */
-int bn_metrics_truncate(const char *path, int64_t step, struct bn_err *err);
+/* Cut the file back to its first '*records' records, and among these to
+ * those of steps <= 'step', for a run that goes on from there; '*records' is
+ * then how many stayed. A last line that was half written is cut too; an
+ * absent file is fine. A broken line in the middle is an error (class data)
+ * and leaves the file alone. */
+int bn_metrics_truncate(const char *path, int64_t step, int64_t *records,
+                        struct bn_err *err);
 
 /* Call f for each record in order: 'at' and 'end' are the offsets of its
  * line, 'o' is borrowed. f returns 0 to go on, 1 to stop, -1 with 'err'

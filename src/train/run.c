@@ -22,9 +22,7 @@ struct loop {
     struct bn_trainer *t;
     const struct bn_run *run;
     struct bn_metrics *metrics; /* rank 0 only */
-    struct bn_window window;
     struct bn_saved state; /* what a checkpoint remembers of the loop */
-    bool stop_early;
     int stop; /* a signal that any rank got, as agreed after the last step */
     bool stopped; /* the run ends by it, in order */
     double began;
@@ -54,9 +52,10 @@ static bool due(const struct loop *l, enum bn_run_strategy when,
 
 static int log_window(struct loop *l, long step, struct bn_err *err)
 {
-    if (l->window.steps == 0 || !leads(l))
+    if (l->state.window.steps == 0 || !leads(l))
         return 0;
-    return bn_window_write(&l->window, l->metrics, l->t, step,
+    l->state.records++;
+    return bn_window_write(&l->state.window, l->metrics, l->t, step,
                            epoch_of(l, step), err);
 }
 
@@ -81,8 +80,14 @@ static void judge(struct loop *l, const double *metrics, long step)
     } else {
         st->bad_evals++;
     }
-    l->stop_early = e->early_stopping_patience > 0
-                    && st->bad_evals >= e->early_stopping_patience;
+}
+
+/* Whether evaluations have been bad for long enough. */
+static bool hopeless(const struct loop *l)
+{
+    int64_t patience = l->run->eval.early_stopping_patience;
+
+    return patience > 0 && l->state.bad_evals >= patience;
 }
 
 static void say_eval(const struct loop *l, const double *metrics, long step)
@@ -112,6 +117,7 @@ static int evaluate(struct loop *l, long step, struct bn_err *err)
         && bn_record_eval(l->metrics, l->t, metrics, examples, bn_now() - t0,
                           step, epoch_of(l, step), err) < 0)
         return -1;
+    l->state.records++;
     judge(l, metrics, step);
     l->state.eval_step = step;
     return 0;
@@ -121,8 +127,6 @@ static int save(struct loop *l, long step, struct bn_err *err)
 {
     bn_phase_set("save", step);
     l->state.step = step;
-    l->state.tokens = l->window.total_tokens;
-    l->state.examples = l->window.total_examples;
     if (leads(l) && bn_metrics_sync(l->metrics, err) < 0)
         return -1;
     if (bn_save_checkpoint(l->s, &l->state, err) < 0)
@@ -157,8 +161,8 @@ static int one_step(struct loop *l, long step, struct bn_err *err)
     bn_phase_set("step", step);
     if (bn_trainer_step(l->t, step, &r, err) < 0)
         return -1;
-    bn_window_add(&l->window, &r, bn_now() - t0);
-    bn_window_text(&l->window, text);
+    bn_window_add(&l->state.window, &r, bn_now() - t0);
+    bn_window_text(&l->state.window, text);
     if (leads(l))
         bn_progress_update((uint64_t)step + 1, text);
     return 0;
@@ -190,7 +194,7 @@ static int steps(struct loop *l, struct bn_err *err)
 
     if (bn_session_agree(l->s, 0, &l->stop, err) < 0)
         return -1;
-    for (long step = l->state.step; step < total && !l->stop_early; step++) {
+    for (long step = l->state.step; step < total && !hopeless(l); step++) {
         if (l->stop != 0)
             return stop(l, step, err);
         int rc = one_step(l, step, err);
@@ -200,7 +204,7 @@ static int steps(struct loop *l, struct bn_err *err)
         if (bn_session_agree(l->s, rc, &l->stop, err) < 0)
             return -1;
         l->state.step = step + 1;
-        if (l->stop_early && leads(l))
+        if (hopeless(l) && leads(l))
             bn_info("step %ld: %s has not improved for %ld evaluations: "
                     "stopping early", step + 1,
                     l->run->eval.metric_for_best_model, l->state.bad_evals);
@@ -214,8 +218,8 @@ static int finish(struct loop *l, struct bn_err *err)
     long step = l->state.step;
     struct bn_metric v[] = {
         {"train_runtime", bn_now() - l->began},
-        {"num_tokens", l->window.total_tokens},
-        {"num_examples", l->window.total_examples},
+        {"num_tokens", l->state.window.total_tokens},
+        {"num_examples", l->state.window.total_examples},
     };
 
     if (log_window(l, step, err) < 0)
@@ -243,7 +247,7 @@ static int open_metrics(struct loop *l, struct bn_err *err)
                    : NULL;
     int rc = 0;
 
-    if (bn_metrics_truncate(path, l->state.step, err) < 0)
+    if (bn_metrics_truncate(path, l->state.step, &l->state.records, err) < 0)
         rc = -1;
     if (rc == 0) {
         l->metrics = bn_metrics_open(path, tb, l->state.step, err);
@@ -258,18 +262,17 @@ static int train(struct loop *l, struct bn_err *err)
 {
     if (bn_load_checkpoint(l->s, &l->state, err) < 0)
         return -1;
-    l->window.total_tokens = l->state.tokens;
-    l->window.total_examples = l->state.examples;
+    if (leads(l))
+        bn_save_clean(l->run);
     if (leads(l) && open_metrics(l, err) < 0)
         return -1;
-    if (l->run->eval.eval_on_start && l->state.step == 0
-        && evaluate(l, 0, err) < 0)
-        return -1;
-    /* One that a signal broke off. */
-    if (l->state.step > 0 && l->state.eval_step != l->state.step
-        && due(l, l->run->eval.eval_strategy, l->run->eval.eval_steps,
-               l->state.step)
-        && evaluate(l, l->state.step, err) < 0)
+    long done = l->state.step;
+    bool owed = done == 0 ? l->run->eval.eval_on_start
+                          : due(l, l->run->eval.eval_strategy,
+                                l->run->eval.eval_steps, done)
+                                && l->state.eval_step != done;
+    /* After a signal in evaluation it is made up for. */
+    if (owed && evaluate(l, done, err) < 0)
         return -1;
     if (leads(l))
         bn_progress_begin("train", (uint64_t)l->t->total_steps, 30);
@@ -330,11 +333,17 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     int rc;
 
     bn_signals_catch();
-    if ((flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0) {
+    if (flags & BN_TRAIN_EVAL_ONLY && run->data.eval_file.n == 0
+        && run->data.eval_split == 0)
+        return bn_fail(err, BN_ERR_USAGE, "--eval-only needs evaluation data:"
+                       " eval_file or eval_split");
+    if ((flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0)
         parts |= BN_SESSION_PUBLISH;
-        if (bn_mkdirs(run->output_dir, err) < 0)
-            return -1;
-    }
+    if ((flags & BN_TRAIN_EVAL_ONLY) == 0
+        && (bn_dir_may_write(run->output_dir, err) < 0
+            || (parts & BN_SESSION_PUBLISH
+                && bn_mkdirs(run->output_dir, err) < 0)))
+        return bn_err_prefix(err, "output_dir");
     if (bn_session_open(&s, run, parts, 0, err) < 0)
         return -1;
     struct loop l = {.s = &s, .t = s.trainer, .run = run, .began = bn_now()};
@@ -342,7 +351,7 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     if (flags & BN_TRAIN_EVAL_ONLY)
         rc = eval_only(&l, err);
     else if (flags & BN_TRAIN_CHECK)
-        rc = 0;
+        rc = bn_load_checkpoint(&s, &l.state, err);
     else
         rc = train(&l, err);
     if (rc < 0)

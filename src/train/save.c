@@ -4,9 +4,11 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/hf.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,33 +16,75 @@
 
 static json_t *loop_json(const struct bn_saved *s)
 {
-    return json_pack("{s:I, s:f, s:f, s:I, s:b, s:f, s:I, s:I}", "step",
-                     (json_int_t)s->step, "tokens", s->tokens, "examples",
-                     s->examples, "eval_step", (json_int_t)s->eval_step,
-                     "has_best", (int)s->has_best, "best", s->best,
-                     "best_step", (json_int_t)s->best_step, "bad_evals",
-                     (json_int_t)s->bad_evals);
+    const struct bn_window *w = &s->window;
+    json_t *sums = json_array();
+
+    for (int k = 0; k < BN_LOSS_MAX_KEYS; k++)
+        json_array_append_new(sums, json_real(w->sums[k]));
+    return json_pack("{s:I, s:f, s:f, s:I, s:I, s:b, s:f, s:I, s:I, s:I, s:f,"
+                     " s:f, s:o}",
+                     "step", (json_int_t)s->step, "tokens", w->total_tokens,
+                     "examples", w->total_examples, "records",
+                     (json_int_t)s->records, "eval_step",
+                     (json_int_t)s->eval_step, "has_best", (int)s->has_best,
+                     "best", s->best, "best_step", (json_int_t)s->best_step,
+                     "bad_evals", (json_int_t)s->bad_evals, "window_steps",
+                     (json_int_t)w->steps, "grad_norm", w->last.grad_norm,
+                     "lr", w->last.lr, "window_sums", sums);
+}
+
+static int parse_sums(const json_t *o, const char *where,
+                      struct bn_window *w, struct bn_err *err)
+{
+    const json_t *sums = json_object_get(o, "window_sums");
+
+    if (json_array_size(sums) != BN_LOSS_MAX_KEYS)
+        return bn_fail(err, BN_ERR_DATA, "%s: manifest: the loop's "
+                       "'window_sums' are not %d numbers", where,
+                       BN_LOSS_MAX_KEYS);
+    for (size_t k = 0; k < BN_LOSS_MAX_KEYS; k++)
+        w->sums[k] = json_number_value(json_array_get(sums, k));
+    return 0;
 }
 
 static int loop_parse(const json_t *o, const char *where, struct bn_saved *s,
                       struct bn_err *err)
 {
-    int64_t step = 0, eval_step = 0, best_step = 0, bad = 0;
+    int64_t step, eval_step, best_step, bad, steps;
+    struct bn_window *w = &s->window;
+    const struct {
+        const char *key;
+        int64_t *i; /* one of the two */
+        double *d;
+    } want[] = {
+        {"step", &step, NULL}, {"tokens", NULL, &w->total_tokens},
+        {"examples", NULL, &w->total_examples}, {"records", &s->records, NULL},
+        {"eval_step", &eval_step, NULL}, {"best", NULL, &s->best},
+        {"best_step", &best_step, NULL}, {"bad_evals", &bad, NULL},
+        {"window_steps", &steps, NULL},
+        {"grad_norm", NULL, &w->last.grad_norm}, {"lr", NULL, &w->last.lr},
+    };
 
     *s = (struct bn_saved){0};
-    if (bn_json_int(o, where, "step", &step, err) < 0
-        || bn_json_num(o, where, "tokens", &s->tokens, err) < 0
-        || bn_json_num(o, where, "examples", &s->examples, err) < 0
-        || bn_json_int(o, where, "eval_step", &eval_step, err) < 0
-        || bn_json_bool(o, where, "has_best", &s->has_best, err) < 0
-        || bn_json_num(o, where, "best", &s->best, err) < 0
-        || bn_json_int(o, where, "best_step", &best_step, err) < 0
-        || bn_json_int(o, where, "bad_evals", &bad, err) < 0)
+    for (size_t k = 0; k < BN_COUNT(want); k++) {
+        int got = want[k].i != NULL
+                      ? bn_json_int(o, where, want[k].key, want[k].i, err)
+                      : bn_json_num(o, where, want[k].key, want[k].d, err);
+
+        if (got == 0)
+            bn_fail(err, BN_ERR_DATA, "%s: manifest: the loop has no '%s'",
+                    where, want[k].key);
+        if (got != 1)
+            return -1;
+    }
+    if (bn_json_bool(o, where, "has_best", &s->has_best, err) < 0
+        || parse_sums(o, where, w, err) < 0)
         return -1;
     s->step = s->saved_step = (long)step;
     s->eval_step = (long)eval_step;
     s->best_step = (long)best_step;
     s->bad_evals = (long)bad;
+    w->steps = (long)steps;
     return 0;
 }
 
@@ -149,16 +193,45 @@ static int restore(struct bn_trainer *t, const struct bn_ckpt *c,
     return bn_dev_check(t->dev, err);
 }
 
+/* The config beside the shards must be this run's: equal shapes would not
+ * show another RoPE, window or norm. */
+static int same_model(const struct bn_session *s, const struct bn_ckpt *c,
+                      struct bn_err *err)
+{
+    json_t *was = bn_model_config_json(&c->cfg, NULL, BN_F32);
+    json_t *is = bn_model_config_json(&s->cfg, NULL, BN_F32), *v;
+    const char *key;
+    int rc = 0;
+
+    json_object_update_missing(was, is); /* keys of both, for the loop */
+    json_object_foreach(was, key, v)
+        if (rc == 0 && !json_equal(v, json_object_get(is, key))) {
+            char *a = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+            char *b = json_dumps(json_object_get(is, key),
+                                 JSON_ENCODE_ANY | JSON_COMPACT);
+
+            rc = bn_fail(err, BN_ERR_USAGE, "the model has changed: %s was %s"
+                         " and is %s", key, a, b != NULL ? b : "absent");
+            free(a);
+            free(b);
+        }
+    json_decref(was);
+    json_decref(is);
+    return rc;
+}
+
 static int resume(struct bn_session *s, const struct bn_ckpt *c,
                   struct bn_saved *state, struct bn_err *err)
 {
     char *print = fingerprint(s);
     int rc = bn_run_trajectory_same(c->trajectory, print, err);
 
+    if (rc == 0)
+        rc = same_model(s, c, err);
     free(print);
     if (rc < 0)
         return bn_err_prefix(err, "cannot go on from '%s' (give another "
-                             "output_dir, or resume: never)", c->path);
+                             "output_dir)", c->path);
     if (loop_parse(c->loop, c->path, state, err) < 0
         || restore(s->trainer, c, err) < 0)
         return -1;
@@ -171,17 +244,29 @@ static int resume(struct bn_session *s, const struct bn_ckpt *c,
 /* resume: never, on a directory that holds a run: refuse to mix the two. */
 static int must_be_new(const struct bn_session *s, struct bn_err *err)
 {
+    static const char *const marks[] = {"metrics.jsonl", "model"};
+    const char *out = s->run->output_dir;
     long *steps;
     size_t n;
+    int rc = 0;
 
-    if (bn_ckpt_list(s->run->output_dir, &steps, &n, err) < 0)
+    if (bn_ckpt_list(out, &steps, &n, err) < 0)
         return -1;
     free(steps);
     if (n > 0)
-        return bn_fail(err, BN_ERR_USAGE, "'%s' holds %zu checkpoints of "
-                       "another run and resume is never: give another "
-                       "output_dir or remove them", s->run->output_dir, n);
-    return 0;
+        rc = bn_fail(err, BN_ERR_USAGE, "'%s' holds %zu checkpoints of "
+                     "another run and resume is never: give another "
+                     "output_dir or remove them", out, n);
+    for (size_t i = 0; i < BN_COUNT(marks) && rc == 0; i++) {
+        char *path = bn_path_join(out, marks[i]);
+
+        if (bn_exists(path))
+            rc = bn_fail(err, BN_ERR_USAGE, "'%s' is there already and resume "
+                         "is never: give another output_dir or remove it",
+                         path);
+        free(path);
+    }
+    return rc;
 }
 
 /* Open a checkpoint on all ranks, each checking its share of the hashes.
@@ -285,6 +370,49 @@ static int load_best(struct bn_session *s, const struct bn_saved *state,
     bn_ckpt_close(c);
     free(path);
     return rc;
+}
+
+/* Whether 'name' in output_dir is something half done: what is being
+ * written, and what had stepped aside for it. */
+static bool half_done(const char *out, const char *name)
+{
+    static const char *const prefixes[] = {"tmp.checkpoint-", "tmp.gone-",
+                                           "tmp.model"};
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < BN_COUNT(prefixes); i++)
+        if (bn_str_starts(name, prefixes[i]))
+            return true;
+    if (!bn_str_ends(name, ".old")
+        || !(bn_str_starts(name, "checkpoint-")
+             || strcmp(name, "model.old") == 0))
+        return false;
+    char *path = bn_asprintf("%s/%.*s", out, (int)(len - 4), name);
+    bool there = bn_exists(path);
+
+    free(path);
+    return there;
+}
+
+void bn_save_clean(const struct bn_run *run)
+{
+    const char *out = run->output_dir;
+    DIR *d = opendir(out);
+
+    if (d == NULL)
+        return; /* whoever writes there will say why */
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        struct bn_err err;
+        char *path = bn_path_join(out, e->d_name);
+
+        if (half_done(out, e->d_name)) {
+            bn_info("removing '%s', which an interrupted run left", path);
+            if (bn_remove_tree(path, &err) < 0)
+                bn_warn("%s", err.text);
+        }
+        free(path);
+    }
+    closedir(d);
 }
 
 /* The folder is whole before the former one goes. */

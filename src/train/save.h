@@ -4,12 +4,14 @@
 
 #include <stdbool.h>
 
+#include "train/record.h"
 #include "train/session.h"
 
 /* What a checkpoint remembers of the loop. */
 struct bn_saved {
     long step;       /* optimizer steps done */
-    double tokens, examples; /* seen so far */
+    struct bn_window window; /* what no record holds yet, and totals */
+    int64_t records; /* of metrics.jsonl so far; 0 at the start */
     long eval_step;  /* the last evaluation was after this step */
     long saved_step; /* not in the file: the step last saved */
     bool has_best;
@@ -26,6 +28,9 @@ int bn_save_checkpoint(struct bn_session *s, const struct bn_saved *state,
  */
 int bn_load_checkpoint(struct bn_session *s, struct bn_saved *state,
                        struct bn_err *err);
+/* Remove from output_dir what a run that was killed left half done there.
+ * Local; rank 0 calls it. */
+void bn_save_clean(const struct bn_run *run);
 /* Write output_dir/model, a Hugging Face folder of the weights (of the best
  * checkpoint with load_best_model_at_end). Collective. */
 int bn_save_model(struct bn_session *s, const struct bn_saved *state,

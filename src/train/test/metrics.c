@@ -102,21 +102,36 @@ static void records_have_one_schema(void **state)
     free(text);
 }
 
+/* Cut to 'step' and any number of records. */
+static int cut(int64_t step, struct bn_err *err)
+{
+    int64_t records = INT64_MAX;
+
+    return bn_metrics_truncate(path, step, &records, err);
+}
+
 static void truncate_cuts_back(void **state)
 {
     struct bn_err err;
+    int64_t records;
 
     (void)state;
-    assert_int_equal(bn_metrics_truncate(path, 5, &err), 0); /* absent */
+    assert_int_equal(cut(5, &err), 0); /* absent */
     assert_false(bn_exists(path));
     write_steps(1, 8);
-    assert_int_equal(bn_metrics_truncate(path, 9, &err), 0);
+    assert_int_equal(cut(9, &err), 0);
     assert_int_equal(steps_in_file(), 8);
-    assert_int_equal(bn_metrics_truncate(path, 5, &err), 0);
+    assert_int_equal(cut(5, &err), 0);
     assert_int_equal(steps_in_file(), 5);
     write_steps(6, 7);
     assert_int_equal(steps_in_file(), 7);
-    assert_int_equal(bn_metrics_truncate(path, 0, &err), 0);
+    records = 6; /* a seventh was written after the checkpoint */
+    assert_int_equal(bn_metrics_truncate(path, 7, &records, &err), 0);
+    assert_int_equal(steps_in_file(), 6);
+    records = 9;
+    assert_int_equal(bn_metrics_truncate(path, 5, &records, &err), 0);
+    assert_int_equal(records, 5);
+    assert_int_equal(cut(0, &err), 0);
     assert_int_equal(steps_in_file(), 0);
 }
 
@@ -131,7 +146,7 @@ static void half_lines_are_cut(void **state)
         bn_remove_tree(path, NULL);
         write_steps(1, 5);
         append(tail[i]);
-        assert_int_equal(bn_metrics_truncate(path, 9, &err), 0);
+        assert_int_equal(cut(9, &err), 0);
         write_steps(6, 6);
         assert_int_equal(steps_in_file(), 6);
     }
@@ -147,7 +162,7 @@ static void broken_middle_is_an_error(void **state)
     append("{\"step\":\n");
     write_steps(3, 4);
     free(bn_file_read(path, 10000, &before, &err));
-    assert_int_equal(bn_metrics_truncate(path, 9, &err), -1);
+    assert_int_equal(cut(9, &err), -1);
     assert_int_equal(err.code, BN_ERR_DATA);
     assert_non_null(strstr(err.text, "metrics.jsonl line 3"));
     free(bn_file_read(path, 10000, &after, &err));
