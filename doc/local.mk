@@ -1,3 +1,4 @@
 # doc
-EXTRA_DIST += doc/formats/metrics.md doc/formats/tokens.md
-EXTRA_DIST += doc/CUDA-KERNELS.md kernels/cuda/table.sh
+EXTRA_DIST += doc/ARCHITECTURE.md doc/HACKING.md doc/CUDA-KERNELS.md \
+	doc/formats/checkpoint.md doc/formats/metrics.md \
+	doc/formats/phase.md doc/formats/tokens.md kernels/cuda/table.sh
