@@ -1,5 +1,6 @@
 /* Every architecture variant against the independent float64 reference:
- * logits, loss and gradients, in each recompute mode.
+ * logits, loss and gradients, in each recompute mode. And pairs that share
+ * their prompt against pairs that repeat it.
  */
 #include "config.h"
 #include "base/json.h"
@@ -296,9 +297,113 @@ static void bf16_is_near(void **state)
     close_fixture(&f);
 }
 
+/* Pairs of the reference's tokens: prompts and answers of many lengths, one
+ * answer of a single token. */
+static int make_pairs(const struct fixture *f, struct bn_example *pair)
+{
+    int n = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        const struct bn_example *a = &f->ex[i], *b = &f->ex[(i + 1) % f->n];
+        int cut = 1 + (a->n - 2) * (i + 1) / (f->n + 1);
+
+        pair[n++] = (struct bn_example){
+            .index = i, .ids = a->ids, .n = cut, .chosen = a->ids + cut,
+            .nchosen = a->n - cut, .rejected = b->ids + b->n / 2,
+            .nrejected = i == 0 ? 1 : b->n - b->n / 2};
+    }
+    return n;
+}
+
+/* ORPO's metrics and gradients of the fixture's batch. */
+static void run_pairs(struct fixture *f, double *metrics)
+{
+    struct bn_err err;
+    struct bn_loss_denom d = {0};
+    struct bn_loss_params p = {0.25, -1e-6};
+    struct bn_head_job job = {.loss = &bn_loss_orpo,
+                              .params = &p,
+                              .denom = &d,
+                              .metrics = metrics};
+
+    for (int i = 0; i < f->b.nseq; i += 3) {
+        d.tokens += f->b.seq[i].ntok + f->b.seq[i + 1].ntok;
+        d.examples++;
+    }
+    memset(metrics, 0, BN_LOSS_MAX_KEYS * sizeof(*metrics));
+    bn_model_zero_grad(f->m);
+    must(bn_model_forward(f->m, &f->a, &f->b, &err), &err);
+    must(bn_head_run(f->m, &f->h, &f->b, f->a.y_f, f->a.d_x, &job, &err),
+         &err);
+    bn_model_backward(f->m, &f->a, f->a.d_x);
+    must(bn_dev_check(f->dev, &err), &err);
+}
+
+static void set_batch(struct fixture *f, const struct bn_example *pair, int n,
+                      bool repeated, int flags)
+{
+    struct bn_err err;
+
+    bn_acts_release(&f->a);
+    bn_head_release(&f->h);
+    bn_batch_release(&f->b);
+    f->dev->op.arena_release(f->dev, &f->work);
+    if (repeated)
+        must(bn_batch_build_repeated(&f->b, pair, n, flags, &err), &err);
+    else
+        must(bn_batch_build(&f->b, 3, pair, n, flags, &err), &err);
+    lay_out(f, BN_RECOMPUTE_NONE, 64);
+}
+
+static void compare_pairs(const char *variant, int flags)
+{
+    struct fixture f;
+    struct bn_example pair[8];
+    double shared[BN_LOSS_MAX_KEYS], repeated[BN_LOSS_MAX_KEYS];
+    double diff = 0, sq = 0;
+
+    open_fixture(&f, variant, BN_F32, BN_RECOMPUTE_NONE, 64);
+    int n = make_pairs(&f, pair);
+    assert_true(n >= 2);
+    set_batch(&f, pair, n, false, flags);
+    int tokens = f.b.ntok;
+    run_pairs(&f, shared);
+    size_t elems = f.m->params.elems;
+    float *g = BN_NEWN(float, elems);
+    memcpy(g, f.m->g, elems * sizeof(*g));
+    set_batch(&f, pair, n, true, flags);
+    assert_true(f.b.ntok > tokens); /* else nothing is repeated */
+    run_pairs(&f, repeated);
+    for (int k = 0; k < bn_loss_orpo.nkeys; k++)
+        if (!(fabs(shared[k] - repeated[k]) <= 2e-6 * (1 + fabs(shared[k]))))
+            fail_msg("%s: %s %.9g shared, %.9g repeated", variant,
+                     bn_loss_orpo.keys[k], shared[k], repeated[k]);
+    for (size_t i = 0; i < elems; i++) {
+        double d = (double)g[i] - f.m->g[i];
+
+        diff += d * d;
+        sq += (double)g[i] * g[i];
+    }
+    if (!(sqrt(diff) <= 3e-6 * sqrt(sq) && sq > 0))
+        fail_msg("%s: gradients differ by %g of %g", variant, sqrt(diff),
+                 sqrt(sq));
+    free(g);
+    close_fixture(&f);
+}
+
+static void shared_prompts_equal_repeated_ones(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BN_COUNT(variants); i++) {
+        compare_pairs(variants[i], 0);
+        compare_pairs(variants[i], BN_BATCH_SCORE_PROMPT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_prompts_equal_repeated_ones),
         cmocka_unit_test(variants_equal_the_reference),
         cmocka_unit_test(recomputing_changes_nothing),
         cmocka_unit_test(small_chunks_change_nothing),
