@@ -146,7 +146,7 @@ static bool eval_twice(const struct bn_run *r, struct bn_str *why)
 static bool eval_overlap(const struct bn_run *r, struct bn_str *why)
 {
     bn_str_adds(why, "a file is both in train_file and in eval_file");
-    return same_file(r);
+    return TRAINS(r) && same_file(r);
 }
 
 static bool eval_data(const struct bn_run *r, struct bn_str *why)
