@@ -16,6 +16,7 @@ SHARNESS_TESTS = \
 	t/t5001-ranks-slurm.t \
 	t/t6100-emulated-gpu.t \
 	t/t7001-resume.t \
+	t/t4202-train-features.t \
 	t/t4201-bad-input.t \
 	t/t4001-golden.t \
 	t/t0000-tlib.t \
@@ -35,7 +36,8 @@ SHARNESS_TESTS = \
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/mpi.sh t/ranks/compare.py t/ranks/lib.sh \
 	t/generate/chain.py t/golden/trajectory.py t/layers.awk \
-	t/resume.py t/tb-read.py t/tiny.py $(SHARNESS_TESTS) \
+	t/features.py t/resume.py t/tb-read.py t/tiny.py \
+	$(SHARNESS_TESTS) \
 	t/bad/cases.py $(BAD_TABLES)
 BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \
 	t/bad/data.table t/bad/checkpoint.table t/bad/score.table \
