@@ -45,8 +45,9 @@ BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \
 
 # Against other implementations, each in a throw-away environment: not part
 # of 'check', since they install what they compare with.
-PEERS += t/peers/tokenizers.sh
-EXTRA_DIST += $(PEERS) t/peers/compare_ids.py
+PEERS += t/peers/tokenizers.sh t/peers/trl.sh
+EXTRA_DIST += $(PEERS) t/peers/venv.sh t/peers/compare_ids.py \
+	t/peers/orpo_steps.py t/peers/scores.py
 .PHONY: check-peers
 check-peers: all
 	@$(AM_TESTS_ENVIRONMENT) rc=0; for t in $(PEERS); do \

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 
 BURNISH, INPUTS = sys.argv[1:3]
 
@@ -280,10 +280,12 @@ def main():
     for folder, _, names in sorted(os.walk(INPUTS)):
         for name in sorted(names):
             path = os.path.join(folder, name)
-            with open(path, 'rb') as f:
-                if not name.endswith('tokenizer.json') or b'"Unigram"' in \
-                        f.read() or (only and path not in only):
-                    continue
+            if not name.endswith('tokenizer.json') or (only and path
+                                                       not in only):
+                continue
+            # Refused (t/t3001-tokenizer-golden.t). Older files do not name the type.
+            if isinstance(Tokenizer.from_file(path).model, models.Unigram):
+                continue
             number += 1
             failed += not check(number, os.path.relpath(path, INPUTS), path,
                                 texts)

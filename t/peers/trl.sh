@@ -1,0 +1,17 @@
+#!/bin/sh
+# Training and scoring against the newest torch, transformers and TRL of
+# PyPI: orpo_steps.py compares 20 ORPO steps with TRL's own trainer, scores.py
+# log-probabilities and written folders with transformers.
+set -eu
+. "$(dirname "$0")/venv.sh"
+inputs=${BN_SHARED:-$BN_SRCDIR/../shared}/inputs
+test -d "$inputs" || peers_skip SHARED "no $inputs (set BN_SHARED)"
+peers_venv torch transformers trl ||
+    peers_skip PYPI "torch, transformers and trl cannot be had"
+export BURNISH_CACHE="$tmp/cache" HF_HUB_OFFLINE=1 HF_HOME="$tmp/hf"
+export TRL_EXPERIMENTAL_SILENCE=1 PYTHONWARNINGS=ignore
+rc=0
+"$python" "$BN_SRCDIR/t/peers/orpo_steps.py" "$BN_BUILDDIR" "$inputs" "$tmp" || rc=1
+"$python" "$BN_SRCDIR/t/peers/scores.py" "$BN_BUILDDIR" "$inputs" \
+    "$BN_SRCDIR/t/data/arch-variants" "$tmp" || rc=1
+exit $rc
