@@ -5,3 +5,5 @@ EXTRA_DIST += jobs/lib.sh jobs/check.sh jobs/quickstart.sh \
 	jobs/quickstart/tokenizer/tokenizer.json \
 	jobs/quickstart/tokenizer/tokenizer_config.json \
 	jobs/quickstart/wordnet.awk
+EXTRA_DIST += jobs/gpu-check.sh jobs/gpu/bars.awk jobs/gpu/cmocka.h \
+	jobs/gpu/golden.sh jobs/gpu/near.py jobs/gpu/torch-bars.py

@@ -18,7 +18,7 @@ test_expect_success 'the run is written' '
 '
 test_expect_success 'device: cuda ends with 64 and one clear line' '
     test_expect_code 64 burnish-train --set device=cuda sft.yaml 2>err &&
-    grep "error: no CUDA device: " err
+    grep "error: device: cuda: no CUDA device: " err
 '
 test_expect_success 'device: auto takes the CPU and says so' '
     burnish-train --check --set device=auto sft.yaml 2>auto &&

@@ -1,5 +1,4 @@
 #include "kernels/cuda/attn.h"
-#include "kernels/cuda/tile.h"
 
 enum { PLAN_THREADS = 256 };
 
@@ -49,7 +48,10 @@ void bn_attn_tiles(const struct bn_attn *a, int rows, void *stream)
 
 size_t bn_attn_work_cuda(const struct bn_attn *a)
 {
-    return tiles_bytes(a) + (size_t)a->heads * a->nq * sizeof(float);
+    size_t n = tiles_bytes(a) + (size_t)a->heads * a->nq * sizeof(float);
+    size_t parts = parts_bytes(a);
+
+    return n > parts ? n : parts;
 }
 
 /* Shapes of the forward kernel: each warp has 16 queries. */
@@ -64,6 +66,74 @@ template <class T, int HD> struct forward {
                        + (sizeof(T) == 4 ? WARPS * SCRATCH : 0));
 };
 
+/* Scores of 16 queries, of which this lane has rows g and g + 8 (the first at
+ * 'position'), with keys from j0 on: to probabilities relative to the largest
+ * score so far, to which sums and results so far are scaled too. */
+template <class T, int NS, int NA>
+static __device__ __forceinline__ void
+soften(float (&s)[NS][4], float (&acc)[NA][4], float (&top)[2],
+       float (&sum)[2], const bn_attn &a, int position, int j0, int end)
+{
+    int t = lane_id() % 4 * 2;
+
+    BN_UNROLL
+    for (int r = 0; r < 2; r++) {
+        float m = top[r], l = 0;
+
+        BN_UNROLL
+        for (int n = 0; n < NS; n++)
+            BN_UNROLL
+            for (int c = 2 * r; c < 2 * r + 2; c++) {
+                int j = j0 + 8 * n + t + c % 2;
+
+                s[n][c] = j < end && sees(position + 8 * r, j, a.window)
+                              ? s[n][c] * a.scale : no_score();
+                m = fmaxf(m, s[n][c]);
+            }
+        m = fmaxf(m, __shfl_xor_sync(BN_ALL, m, 1));
+        m = fmaxf(m, __shfl_xor_sync(BN_ALL, m, 2));
+        float base = m == no_score() ? 0.0f : m;
+        BN_UNROLL
+        for (int n = 0; n < NS; n++)
+            BN_UNROLL
+            for (int c = 2 * r; c < 2 * r + 2; c++) {
+                s[n][c] = soft_exp<T>(s[n][c] - base);
+                l += s[n][c];
+            }
+        float fade = soft_exp<T>(top[r] - base);
+        sum[r] = sum[r] * fade + l;
+        top[r] = m;
+        BN_UNROLL
+        for (int n = 0; n < NA; n++) {
+            acc[n][2 * r] *= fade;
+            acc[n][2 * r + 1] *= fade;
+        }
+    }
+}
+
+/* Divide by the sums; lse: of this lane's first row, of 'left' rows that are
+ * there from it on. */
+template <int NA>
+static __device__ __forceinline__ void
+finish(float (&acc)[NA][4], float (&top)[2], float (&sum)[2], float *lse,
+       int left)
+{
+    BN_UNROLL
+    for (int r = 0; r < 2; r++) {
+        sum[r] += __shfl_xor_sync(BN_ALL, sum[r], 1);
+        sum[r] += __shfl_xor_sync(BN_ALL, sum[r], 2);
+        /* No keys: 0. A sum that is NaN must not become a zero. */
+        float k = sum[r] == 0 ? 0.0f : 1.0f / sum[r];
+        BN_UNROLL
+        for (int n = 0; n < NA; n++) {
+            acc[n][2 * r] *= k;
+            acc[n][2 * r + 1] *= k;
+        }
+        if (lane_id() % 4 == 0 && 8 * r < left)
+            lse[8 * r] = sum[r] == 0 ? no_score() : top[r] + logf(sum[r]);
+    }
+}
+
 /* One block a tile of queries of one head. Keys come in tiles too, the next
  * under way to shared memory while one is worked on; the softmax is kept
  * relative to the largest score so far. */
@@ -72,51 +142,34 @@ static __global__ void __launch_bounds__(forward<T, HD>::WARPS *WARP)
 attn_forward(bn_attn a, const tile *tiles, bool wide)
 {
     using S = forward<T, HD>;
-    constexpr int BM = S::BM, BN = S::BN, LD = S::LD, NS = BN / 8;
+    constexpr int BM = S::BM, BN = S::BN, LD = S::LD;
     BN_SHARED_DYN(T, sq);
     T *skv = sq + BM * LD, *scratch = skv + 4 * BN * LD;
     tile me = tiles[blockIdx.x];
     int head = (int)blockIdx.y, warp = (int)threadIdx.x / WARP;
-    int g = lane_id() / 4, t = lane_id() % 4 * 2;
+    int mine = warp * 16 + lane_id() / 4; /* this lane's first query */
 
     if (me.seg < 0)
         return;
-    bn_attn_seg sg = a.seg[me.seg];
-    int rows = min(BM, sg.q_len - me.first);
-    int first = sg.p_len + sg.q_off + me.first; /* position of the first */
-    int end = min(sg.p_len + sg.k_len, first + rows);
-    int begin = a.window > 0 ? max(0, first - a.window + 1) / BN * BN : 0;
-    size_t kv = (size_t)(head / (a.heads / a.kv_heads)) * a.hd;
+    const bn_attn_seg sg = a.seg[me.seg];
+    const scope c = scope_of(a, sg, me, head, BM, BN);
     const T *q = (const T *)a.q + (size_t)head * a.hd;
-    const T *k = (const T *)a.k + kv, *v = (const T *)a.v + kv;
     T *o = (T *)a.o + (size_t)head * a.hd;
-    size_t row0 = (size_t)sg.q_start + me.first;
     float acc[HD / 8][4], top[2] = {no_score(), no_score()}, sum[2] = {0, 0};
 
-    auto fetch_keys = [&](int j0, int half) {
-        T *to = skv + half * 2 * BN * LD;
-
-        fetch_rows<T, HD, BN>(to, k, a.hd, wide, [&](int i) {
-            return j0 + i < end ? k + (size_t)key_row(sg, j0 + i) * a.ldk
-                                : NULL;
-        });
-        fetch_rows<T, HD, BN>(to + BN * LD, v, a.hd, wide, [&](int i) {
-            return j0 + i < end ? v + (size_t)key_row(sg, j0 + i) * a.ldv
-                                : NULL;
-        });
-    };
     clear(acc);
     fetch_rows<T, HD, BM>(sq, q, a.hd, wide, [&](int i) {
-        return i < rows ? q + (row0 + i) * a.ldq : NULL;
+        return i < c.rows ? q + (c.row0 + i) * a.ldq : NULL;
     });
-    fetch_keys(begin, 0);
+    fetch_keys<T, HD, BN>(skv, a, sg, c, c.begin, wide);
     copy_async_commit();
-    for (int j0 = begin, half = 0; j0 < end; j0 += BN, half ^= 1) {
+    for (int j0 = c.begin, half = 0; j0 < c.end; j0 += BN, half ^= 1) {
         const T *sk = skv + half * 2 * BN * LD, *sv = sk + BN * LD;
-        float s[NS][4];
+        float s[BN / 8][4];
 
-        if (j0 + BN < end)
-            fetch_keys(j0 + BN, half ^ 1);
+        if (j0 + BN < c.end)
+            fetch_keys<T, HD, BN>(skv + (half ^ 1) * 2 * BN * LD, a, sg, c,
+                                  j0 + BN, wide);
         copy_async_commit();
 #ifndef BN_MUTANT_WAIT
         copy_async_wait<1>();
@@ -124,41 +177,7 @@ attn_forward(bn_attn a, const tile *tiles, bool wide)
         __syncthreads();
         clear(s);
         mul_nt<HD>(s, sq + warp * 16 * LD, LD, sk, LD);
-        /* Rows g and g + 8 of the warp are this lane's. */
-        BN_UNROLL
-        for (int r = 0; r < 2; r++) {
-            int position = first + warp * 16 + g + 8 * r;
-            float m = top[r], l = 0;
-
-            BN_UNROLL
-            for (int n = 0; n < NS; n++)
-                BN_UNROLL
-                for (int c = 2 * r; c < 2 * r + 2; c++) {
-                    int j = j0 + 8 * n + t + c % 2;
-
-                    s[n][c] = j < end && sees(position, j, a.window)
-                                  ? s[n][c] * a.scale : no_score();
-                    m = fmaxf(m, s[n][c]);
-                }
-            m = fmaxf(m, __shfl_xor_sync(BN_ALL, m, 1));
-            m = fmaxf(m, __shfl_xor_sync(BN_ALL, m, 2));
-            float base = m == no_score() ? 0.0f : m;
-            BN_UNROLL
-            for (int n = 0; n < NS; n++)
-                BN_UNROLL
-                for (int c = 2 * r; c < 2 * r + 2; c++) {
-                    s[n][c] = soft_exp<T>(s[n][c] - base);
-                    l += s[n][c];
-                }
-            float fade = soft_exp<T>(top[r] - base);
-            sum[r] = sum[r] * fade + l;
-            top[r] = m;
-            BN_UNROLL
-            for (int n = 0; n < HD / 8; n++) {
-                acc[n][2 * r] *= fade;
-                acc[n][2 * r + 1] *= fade;
-            }
-        }
+        soften<T>(s, acc, top, sum, a, c.first + mine, j0, c.end);
         mul_result(acc, s, sv, LD, scratch + warp * S::SCRATCH);
 #ifndef BN_MUTANT_RACE
         __syncthreads();
@@ -166,28 +185,12 @@ attn_forward(bn_attn a, const tile *tiles, bool wide)
     }
     copy_async_wait<0>();
     __syncthreads(); /* sq is there even if there were no keys: reuse it */
-    BN_UNROLL
-    for (int r = 0; r < 2; r++) {
-        int i = warp * 16 + g + 8 * r;
-
-        sum[r] += __shfl_xor_sync(BN_ALL, sum[r], 1);
-        sum[r] += __shfl_xor_sync(BN_ALL, sum[r], 2);
-        float k1 = sum[r] > 0 ? 1.0f / sum[r] : 0.0f;
-        /* A sum that is NaN must not become a zero. */
-        k1 = isnan(sum[r]) ? sum[r] : k1;
-        BN_UNROLL
-        for (int n = 0; n < HD / 8; n++) {
-            acc[n][2 * r] *= k1;
-            acc[n][2 * r + 1] *= k1;
-        }
-        if (t == 0 && i < rows)
-            a.lse[(size_t)head * a.nq + row0 + i]
-                = sum[r] == 0 ? no_score() : top[r] + logf(sum[r]);
-    }
+    finish(acc, top, sum, a.lse + (size_t)head * a.nq + c.row0 + mine,
+           c.rows - mine);
     put_result(sq + warp * 16 * LD, LD, acc);
     __syncthreads();
     write_rows<T, HD, BM>(sq, a.hd, wide, [&](int i) {
-        return i < rows ? o + (row0 + i) * a.ldo : (T *)NULL;
+        return i < c.rows ? o + (c.row0 + i) * a.ldo : (T *)NULL;
     });
 }
 
@@ -195,6 +198,8 @@ int bn_attn_cuda(enum bn_dtype t, const struct bn_attn *a, void *stream)
 {
     if (a->nq == 0 || a->nseg == 0)
         return 0;
+    if (bn_attn_decodes(a))
+        return bn_attn_decode_cuda(t, a, stream);
     return with_type(t, [&](auto e) {
         using T = decltype(e);
 

@@ -11,6 +11,7 @@
 
 #include "kernels/attn.h"
 #include "kernels/cuda/cu.h"
+#include "kernels/cuda/tile.h"
 
 /* Queries first, first + 1, ... of segment seg; seg < 0: none. */
 struct tile {
@@ -32,7 +33,15 @@ static inline int most_tiles(const struct bn_attn *a, int rows)
     return a->nq / rows + a->nseg;
 }
 
-/* The scratch memory: tiles, then sums of d_o o [heads, nq]. */
+/* Single queries to a cache take a way of their own: calls with at most so
+ * many rows, whose keys are cut into this many parts. */
+enum { BN_DECODE_ROWS = 128, BN_DECODE_SPLITS = 8 };
+bool bn_attn_decodes(const struct bn_attn *a);
+int bn_attn_decode_cuda(enum bn_dtype t, const struct bn_attn *a,
+                        void *stream);
+
+/* The scratch memory: tiles, then sums of d_o o [heads, nq]; or the parts of
+ * each segment and head, hd + 2 floats. */
 static inline size_t tiles_bytes(const struct bn_attn *a)
 {
     size_t n = (size_t)most_tiles(a, query_rows<float>::n) * sizeof(tile);
@@ -46,6 +55,17 @@ static inline tile *work_tiles(const struct bn_attn *a)
 static inline float *work_sums(const struct bn_attn *a)
 {
     return (float *)((char *)a->work + tiles_bytes(a));
+}
+
+static inline float *work_parts(const struct bn_attn *a)
+{
+    return (float *)a->work;
+}
+static inline size_t parts_bytes(const struct bn_attn *a)
+{
+    size_t rows = a->nseg < BN_DECODE_ROWS ? a->nseg : BN_DECODE_ROWS;
+
+    return rows * a->heads * BN_DECODE_SPLITS * (a->hd + 2) * sizeof(float);
 }
 
 /* Enqueue the kernel that fills the tiles. */
@@ -64,6 +84,49 @@ static __device__ __forceinline__ bool sees(int position, int j, int window)
 static __device__ __forceinline__ int key_row(const bn_attn_seg &s, int j)
 {
     return j < s.p_len ? s.p_start + j : s.k_start + j - s.p_len;
+}
+
+/* A tile of queries of one head, and the keys that any of them sees. */
+struct scope {
+    int rows;       /* of the tile */
+    int first;      /* position of the first query */
+    int begin, end; /* keys, from a multiple of the tile of keys */
+    size_t row0;    /* row of the first query */
+    size_t kv;      /* column of the head in rows of k and v */
+};
+
+static __device__ __forceinline__ scope scope_of(const bn_attn &a,
+                                                 const bn_attn_seg &s,
+                                                 tile t, int head, int rows,
+                                                 int keys)
+{
+    scope c;
+
+    c.rows = min(rows, s.q_len - t.first);
+    c.first = s.p_len + s.q_off + t.first;
+    c.end = min(s.p_len + s.k_len, c.first + c.rows);
+    c.begin = a.window > 0 ? max(0, c.first - a.window + 1) / keys * keys : 0;
+    c.row0 = (size_t)s.q_start + t.first;
+    c.kv = (size_t)(head / (a.heads / a.kv_heads)) * a.hd;
+    return c;
+}
+
+/* Begin to copy keys j0 to j0 + BN - 1 (those from 'end' on as zeros): BN
+ * rows of k, then BN of v. */
+template <class T, int HD, int BN>
+static __device__ __forceinline__ void
+fetch_keys(T *to, const bn_attn &a, const bn_attn_seg &s, const scope &c,
+           int j0, bool wide)
+{
+    const T *k = (const T *)a.k + c.kv, *v = (const T *)a.v + c.kv;
+
+    fetch_rows<T, HD, BN>(to, k, a.hd, wide, [&](int i) {
+        return j0 + i < c.end ? k + (size_t)key_row(s, j0 + i) * a.ldk : NULL;
+    });
+    fetch_rows<T, HD, BN>(to + BN * padded_ld<T, HD>::n, v, a.hd, wide,
+                          [&](int i) {
+        return j0 + i < c.end ? v + (size_t)key_row(s, j0 + i) * a.ldv : NULL;
+    });
 }
 
 /* exp for probabilities: of two in bf16, whose result is rounded anyway. */

@@ -1,5 +1,4 @@
 #include "kernels/cuda/attn.h"
-#include "kernels/cuda/tile.h"
 
 /* Two kernels, each the only writer of what it computes, so that every sum
  * has one order: one a tile of queries for dq, one a tile of keys for dk and
@@ -55,57 +54,40 @@ attn_grad_q(bn_attn a, bn_attn_grad gr, const tile *tiles, const float *sums,
     T *scratch = skv + 4 * BN * LD;
     tile me = tiles[blockIdx.x];
     int head = (int)blockIdx.y, warp = (int)threadIdx.x / WARP;
-    int g = lane_id() / 4, t = lane_id() % 4 * 2;
+    int mine = warp * 16 + lane_id() / 4, t = lane_id() % 4 * 2;
 
     if (me.seg < 0)
         return;
-    bn_attn_seg sg = a.seg[me.seg];
-    int rows = min(BM, sg.q_len - me.first);
-    int first = sg.p_len + sg.q_off + me.first;
-    int end = min(sg.p_len + sg.k_len, first + rows);
-    int begin = a.window > 0 ? max(0, first - a.window + 1) / BN * BN : 0;
-    size_t kv = (size_t)(head / (a.heads / a.kv_heads)) * a.hd;
+    const bn_attn_seg sg = a.seg[me.seg];
+    const scope c = scope_of(a, sg, me, head, BM, BN);
     const T *q = (const T *)a.q + (size_t)head * a.hd;
     const T *d_o = (const T *)gr.d_o + (size_t)head * a.hd;
-    const T *k = (const T *)a.k + kv, *v = (const T *)a.v + kv;
     T *dq = (T *)gr.dq + (size_t)head * a.hd;
-    size_t row0 = (size_t)sg.q_start + me.first;
     float acc[HD / 8][4], lse[2], sum[2];
 
-    auto fetch_keys = [&](int j0, int half) {
-        T *to = skv + half * 2 * BN * LD;
-
-        fetch_rows<T, HD, BN>(to, k, a.hd, wide, [&](int i) {
-            return j0 + i < end ? k + (size_t)key_row(sg, j0 + i) * a.ldk
-                                : NULL;
-        });
-        fetch_rows<T, HD, BN>(to + BN * LD, v, a.hd, wide, [&](int i) {
-            return j0 + i < end ? v + (size_t)key_row(sg, j0 + i) * a.ldv
-                                : NULL;
-        });
-    };
     clear(acc);
     fetch_rows<T, HD, BM>(sq, q, a.hd, wide, [&](int i) {
-        return i < rows ? q + (row0 + i) * a.ldq : NULL;
+        return i < c.rows ? q + (c.row0 + i) * a.ldq : NULL;
     });
     fetch_rows<T, HD, BM>(sdo, d_o, a.hd, wide, [&](int i) {
-        return i < rows ? d_o + (row0 + i) * a.ldo : NULL;
+        return i < c.rows ? d_o + (c.row0 + i) * a.ldo : NULL;
     });
-    fetch_keys(begin, 0);
+    fetch_keys<T, HD, BN>(skv, a, sg, c, c.begin, wide);
     copy_async_commit();
     for (int r = 0; r < 2; r++) {
-        int i = warp * 16 + g + 8 * r;
-        size_t at = (size_t)head * a.nq + row0 + i;
+        bool in = mine + 8 * r < c.rows;
+        size_t at = (size_t)head * a.nq + c.row0 + mine + 8 * r;
 
-        lse[r] = i < rows ? a.lse[at] : 0.0f;
-        sum[r] = i < rows ? sums[at] : 0.0f;
+        lse[r] = in ? a.lse[at] : 0.0f;
+        sum[r] = in ? sums[at] : 0.0f;
     }
-    for (int j0 = begin, half = 0; j0 < end; j0 += BN, half ^= 1) {
+    for (int j0 = c.begin, half = 0; j0 < c.end; j0 += BN, half ^= 1) {
         const T *sk = skv + half * 2 * BN * LD, *sv = sk + BN * LD;
         float s[NS][4], dp[NS][4];
 
-        if (j0 + BN < end)
-            fetch_keys(j0 + BN, half ^ 1);
+        if (j0 + BN < c.end)
+            fetch_keys<T, HD, BN>(skv + (half ^ 1) * 2 * BN * LD, a, sg, c,
+                                  j0 + BN, wide);
         copy_async_commit();
         copy_async_wait<1>();
         __syncthreads();
@@ -116,13 +98,13 @@ attn_grad_q(bn_attn a, bn_attn_grad gr, const tile *tiles, const float *sums,
         BN_UNROLL
         for (int n = 0; n < NS; n++)
             BN_UNROLL
-            for (int c = 0; c < 4; c++) {
-                int j = j0 + 8 * n + t + c % 2;
-                int position = first + warp * 16 + g + 8 * (c / 2);
+            for (int i = 0; i < 4; i++) {
+                int j = j0 + 8 * n + t + i % 2;
 
-                s[n][c] = j < end && sees(position, j, a.window)
-                    ? soft_exp<T>(s[n][c] * a.scale - lse[c / 2])
-                      * (dp[n][c] - sum[c / 2]) * SCALE(a)
+                s[n][i] = j < c.end && sees(c.first + mine + 8 * (i / 2), j,
+                                            a.window)
+                    ? soft_exp<T>(s[n][i] * a.scale - lse[i / 2])
+                      * (dp[n][i] - sum[i / 2]) * SCALE(a)
                     : 0.0f;
             }
         mul_result(acc, s, sk, LD, scratch + warp * S::SCRATCH);
@@ -133,7 +115,7 @@ attn_grad_q(bn_attn a, bn_attn_grad gr, const tile *tiles, const float *sums,
     put_result(sq + warp * 16 * LD, LD, acc);
     __syncthreads();
     write_rows<T, HD, BM>(sq, a.hd, wide, [&](int i) {
-        return i < rows ? dq + (row0 + i) * a.ldq : (T *)NULL;
+        return i < c.rows ? dq + (c.row0 + i) * a.ldq : (T *)NULL;
     });
 }
 
@@ -172,6 +154,88 @@ static __device__ view view_of(const bn_attn_seg &s, bool own, int key0,
     return v;
 }
 
+/* What lies in shared memory of a block of keys. */
+template <class T, int HD> struct keys_shared {
+    T *k, *v, *q, *d_o; /* [B][LD] */
+    T *p, *ds;          /* [B queries][LP keys] */
+    float *lse, *sums;  /* [B] */
+
+    __device__ keys_shared(T *at)
+    {
+        using S = backward_kv<T, HD>;
+
+        k = at;
+        v = k + S::B * S::LD;
+        q = v + S::B * S::LD;
+        d_o = q + S::B * S::LD;
+        p = d_o + S::B * S::LD;
+        ds = p + S::B * S::LP;
+        lse = reinterpret_cast<float *>(ds + S::B * S::LP);
+        sums = lse + S::B;
+    }
+};
+
+/* Copy 'rows' queries of a head from row0 on, with what belongs to them. */
+template <class T, int HD>
+static __device__ __forceinline__ void
+fetch_queries(const keys_shared<T, HD> &m, const bn_attn &a,
+              const bn_attn_grad &gr, const float *sums, int head,
+              size_t row0, int rows, bool wide)
+{
+    constexpr int B = backward_kv<T, HD>::B;
+    const T *q = (const T *)a.q + (size_t)head * a.hd;
+    const T *d_o = (const T *)gr.d_o + (size_t)head * a.hd;
+
+    fetch_rows<T, HD, B>(m.q, q, a.hd, wide, [&](int i) {
+        return i < rows ? q + (row0 + i) * a.ldq : NULL;
+    });
+    fetch_rows<T, HD, B>(m.d_o, d_o, a.hd, wide, [&](int i) {
+        return i < rows ? d_o + (row0 + i) * a.ldo : NULL;
+    });
+    copy_async_commit();
+    for (int i = (int)threadIdx.x; i < B; i += (int)blockDim.x) {
+        size_t at = (size_t)head * a.nq + row0 + i;
+
+        m.lse[i] = i < rows ? a.lse[at] : 0.0f;
+        m.sums[i] = i < rows ? sums[at] : 0.0f;
+    }
+    copy_async_wait<0>();
+}
+
+/* p and ds of the queries fetched, the first at 'position': each warp makes
+ * 16 queries and half of the keys. */
+template <class T, int HD>
+static __device__ __forceinline__ void
+make_scores(const keys_shared<T, HD> &m, const bn_attn &a, const view &w,
+            int position, int rows)
+{
+    using S = backward_kv<T, HD>;
+    constexpr int B = S::B, LD = S::LD, LP = S::LP, NS = B / 16;
+    int warp = (int)threadIdx.x / WARP;
+    int r0 = warp % (B / 16) * 16, k0 = warp / (B / 16) * (B / 2);
+    int g = lane_id() / 4, t = lane_id() % 4 * 2;
+    float s[NS][4], dp[NS][4];
+
+    clear(s);
+    clear(dp);
+    mul_nt<HD>(s, m.q + r0 * LD, LD, m.k + k0 * LD, LD);
+    mul_nt<HD>(dp, m.d_o + r0 * LD, LD, m.v + k0 * LD, LD);
+    BN_UNROLL
+    for (int n = 0; n < NS; n++)
+        BN_UNROLL
+        for (int c = 0; c < 4; c++) {
+            int i = r0 + g + 8 * (c / 2), key = k0 + 8 * n + t + c % 2;
+            bool in = i < rows && key >= w.low && key < w.high
+                      && sees(position + i, w.j + key, a.window);
+
+            s[n][c] = in ? soft_exp<T>(s[n][c] * a.scale - m.lse[i]) : 0.0f;
+            dp[n][c] = in ? s[n][c] * (dp[n][c] - m.sums[i]) * SCALE(a)
+                          : 0.0f;
+        }
+    put_result(m.p + r0 * LP + k0, LP, s);
+    put_result(m.ds + r0 * LP + k0, LP, dp);
+}
+
 /* One block a tile of keys of one kv head: all segments that see it, all
  * heads of the group, all tiles of queries, in order. */
 template <class T, int HD>
@@ -180,80 +244,40 @@ attn_grad_kv(bn_attn a, bn_attn_grad gr, const float *sums, bool wide)
 {
     using S = backward_kv<T, HD>;
     constexpr int B = S::B, LD = S::LD, LP = S::LP, HALF = HD / 2;
-    constexpr int NS = B / 16, NA = HALF / 8;
-    BN_SHARED_DYN(T, sk);
+    BN_SHARED_DYN(T, bytes);
     BN_SHARED(uint32_t, seen, S::WARPS);
-    T *sv = sk + B * LD, *sq = sv + B * LD, *sdo = sq + B * LD;
-    T *sp = sdo + B * LD, *sds = sp + B * LP;
-    float *slse = reinterpret_cast<float *>(sds + B * LP), *ssum = slse + B;
+    const keys_shared<T, HD> m(bytes);
     int key0 = (int)blockIdx.x * B, kvh = (int)blockIdx.y;
     int warp = (int)threadIdx.x / WARP, group = a.heads / a.kv_heads;
-    int r0 = warp % (B / 16) * 16, side = warp / (B / 16);
-    int g = lane_id() / 4, t = lane_id() % 4 * 2;
-    size_t kv = (size_t)kvh * a.hd;
-    const T *k = (const T *)a.k + kv, *v = (const T *)a.v + kv;
-    float dk[NA][4], dv[NA][4];
+    int r0 = warp % (B / 16) * 16, c0 = warp / (B / 16) * HALF;
+    float dk[HALF / 8][4], dv[HALF / 8][4];
 
+    auto row = [&](const void *p, int ld, int i) {
+        return key0 + i < a.nkv ? (T *)p + (size_t)kvh * a.hd
+                                      + (size_t)(key0 + i) * ld
+                                : (T *)NULL;
+    };
     clear(dk);
     clear(dv);
-    fetch_rows<T, HD, B>(sk, k, a.hd, wide, [&](int i) {
-        return key0 + i < a.nkv ? k + (size_t)(key0 + i) * a.ldk : NULL;
-    });
-    fetch_rows<T, HD, B>(sv, v, a.hd, wide, [&](int i) {
-        return key0 + i < a.nkv ? v + (size_t)(key0 + i) * a.ldv : NULL;
-    });
+    fetch_rows<T, HD, B>(m.k, (const T *)a.k, a.hd, wide,
+                         [&](int i) { return row(a.k, a.ldk, i); });
+    fetch_rows<T, HD, B>(m.v, (const T *)a.v, a.hd, wide,
+                         [&](int i) { return row(a.v, a.ldv, i); });
 
     auto queries = [&](const bn_attn_seg &sg, const view &w, int head,
                        int i0) {
-        const T *q = (const T *)a.q + (size_t)head * a.hd;
-        const T *d_o = (const T *)gr.d_o + (size_t)head * a.hd;
-        size_t row0 = (size_t)sg.q_start + i0;
         int rows = min(B, w.end - i0);
-        float s[NS][4], dp[NS][4];
 
         __syncthreads(); /* all are done with what is overwritten here */
-        fetch_rows<T, HD, B>(sq, q, a.hd, wide, [&](int i) {
-            return i < rows ? q + (row0 + i) * a.ldq : NULL;
-        });
-        fetch_rows<T, HD, B>(sdo, d_o, a.hd, wide, [&](int i) {
-            return i < rows ? d_o + (row0 + i) * a.ldo : NULL;
-        });
-        copy_async_commit();
-        for (int i = (int)threadIdx.x; i < B; i += (int)blockDim.x) {
-            size_t at = (size_t)head * a.nq + row0 + i;
-
-            slse[i] = i < rows ? a.lse[at] : 0.0f;
-            ssum[i] = i < rows ? sums[at] : 0.0f;
-        }
-        copy_async_wait<0>();
+        fetch_queries(m, a, gr, sums, head, (size_t)sg.q_start + i0, rows,
+                      wide);
         __syncthreads();
-        clear(s);
-        clear(dp);
-        mul_nt<HD>(s, sq + r0 * LD, LD, sk + side * (B / 2) * LD, LD);
-        mul_nt<HD>(dp, sdo + r0 * LD, LD, sv + side * (B / 2) * LD, LD);
-        BN_UNROLL
-        for (int n = 0; n < NS; n++)
-            BN_UNROLL
-            for (int c = 0; c < 4; c++) {
-                int i = r0 + g + 8 * (c / 2);
-                int key = side * (B / 2) + 8 * n + t + c % 2;
-                int position = sg.p_len + sg.q_off + i0 + i;
-                bool in = i < rows && key >= w.low && key < w.high
-                          && sees(position, w.j + key, a.window);
-
-                s[n][c] = in ? soft_exp<T>(s[n][c] * a.scale - slse[i])
-                             : 0.0f;
-                dp[n][c] = in ? s[n][c] * (dp[n][c] - ssum[i]) * SCALE(a)
-                              : 0.0f;
-            }
-        put_result(sp + r0 * LP + side * (B / 2), LP, s);
-        put_result(sds + r0 * LP + side * (B / 2), LP, dp);
+        make_scores(m, a, w, sg.p_len + sg.q_off + i0, rows);
         __syncthreads();
         /* Now the warp's 16 rows are keys. */
-        mul_tn<B>(dv, sp + r0, LP, sdo + side * HALF, LD);
-        mul_tn<B>(dk, sds + r0, LP, sq + side * HALF, LD);
+        mul_tn<B>(dv, m.p + r0, LP, m.d_o + c0, LD);
+        mul_tn<B>(dk, m.ds + r0, LP, m.q + c0, LD);
     };
-
     for (int s0 = 0; s0 < a.nseg; s0 += (int)blockDim.x) {
         int mine = s0 + (int)threadIdx.x;
         bool any = false;
@@ -268,32 +292,27 @@ attn_grad_kv(bn_attn a, bn_attn_grad gr, const float *sums, bool wide)
         if (lane_id() == 0)
             seen[warp] = bits;
         __syncthreads();
-        for (int w = 0; w < S::WARPS; w++)
-            for (uint32_t b = seen[w]; b != 0; b &= b - 1) {
-                bn_attn_seg sg = a.seg[s0 + w * WARP + __ffs((int)b) - 1];
+        int most = 2 * min((int)blockDim.x, a.nseg - s0);
+        for (int k = 0; k < most; k++) {
+            if ((seen[k / (2 * WARP)] >> (k / 2 % WARP) & 1) == 0)
+                continue;
+            const bn_attn_seg sg = a.seg[s0 + k / 2];
+            const view w = view_of(sg, k % 2, key0, B, a.window);
 
-                for (int own = 0; own < 2; own++) {
-                    view x = view_of(sg, own, key0, B, a.window);
-
-                    for (int h = 0; h < group; h++)
-                        for (int i = x.begin; i < x.end; i += B)
-                            queries(sg, x, kvh * group + h, i);
-                }
-            }
+            for (int h = 0; h < group; h++)
+                for (int i = w.begin; i < w.end; i += B)
+                    queries(sg, w, kvh * group + h, i);
+        }
     }
     copy_async_wait<0>();
     __syncthreads(); /* k and v are not needed any more */
-    put_result(sk + r0 * LD + side * HALF, LD, dk);
-    put_result(sv + r0 * LD + side * HALF, LD, dv);
+    put_result(m.k + r0 * LD + c0, LD, dk);
+    put_result(m.v + r0 * LD + c0, LD, dv);
     __syncthreads();
-    write_rows<T, HD, B>(sk, a.hd, wide, [&](int i) {
-        return key0 + i < a.nkv
-                   ? (T *)gr.dk + kv + (size_t)(key0 + i) * a.ldk : (T *)NULL;
-    });
-    write_rows<T, HD, B>(sv, a.hd, wide, [&](int i) {
-        return key0 + i < a.nkv
-                   ? (T *)gr.dv + kv + (size_t)(key0 + i) * a.ldv : (T *)NULL;
-    });
+    write_rows<T, HD, B>(m.k, a.hd, wide,
+                         [&](int i) { return row(gr.dk, a.ldk, i); });
+    write_rows<T, HD, B>(m.v, a.hd, wide,
+                         [&](int i) { return row(gr.dv, a.ldv, i); });
 }
 
 template <class T, int HD>

@@ -51,7 +51,7 @@
 typedef __nv_bfloat16 bf16;
 typedef __half f16;
 
-/* --- storage ---------------------------------------------------------------- */
+/* --- storage ------------------------------------------------------------- */
 
 static __device__ __forceinline__ float to_float(float x)
 {
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void store(T *p, const float (&f)[V])
     }
 }
 
-/* --- sums --------------------------------------------------------------------- */
+/* --- sums ---------------------------------------------------------------- */
 
 enum { WARP = 32 };
 #define BN_ALL 0xffffffffu
@@ -163,7 +163,7 @@ template <class T> static __device__ __forceinline__ T block_sum(T v)
     return v;
 }
 
-/* --- launchers ----------------------------------------------------------------- */
+/* --- launchers ----------------------------------------------------------- */
 
 /* What a block may have on the smallest of sm_80, sm_90 and sm_100. */
 enum { BN_SHARED_MAX = 163 << 10 };

@@ -3,13 +3,16 @@
 CUDA_KERNEL_H = kernels/cuda/attn.h kernels/cuda/cu.h kernels/cuda/parts.h \
 	kernels/cuda/ptx.h kernels/cuda/tile.h
 CUDA_CU = \
-	kernels/cuda/adamw.cu kernels/cuda/add.cu kernels/cuda/attn.cu kernels/cuda/attn_grad.cu kernels/cuda/cast.cu \
+	kernels/cuda/adamw.cu kernels/cuda/add.cu kernels/cuda/attn.cu \
+	kernels/cuda/attn_decode.cu kernels/cuda/attn_grad.cu \
+	kernels/cuda/cast.cu \
 	kernels/cuda/embed.cu kernels/cuda/head.cu \
 	kernels/cuda/headnorm.cu kernels/cuda/rmsnorm.cu \
 	kernels/cuda/rope.cu kernels/cuda/rows.cu kernels/cuda/sqnorm.cu \
 	kernels/cuda/swiglu.cu
 EMU_OBJECTS = \
-	kernels/emu/obj/adamw.o kernels/emu/obj/add.o kernels/emu/obj/attn.o kernels/emu/obj/attn_grad.o \
+	kernels/emu/obj/adamw.o kernels/emu/obj/add.o kernels/emu/obj/attn.o \
+	kernels/emu/obj/attn_decode.o kernels/emu/obj/attn_grad.o \
 	kernels/emu/obj/cast.o kernels/emu/obj/embed.o \
 	kernels/emu/obj/head.o kernels/emu/obj/headnorm.o \
 	kernels/emu/obj/rmsnorm.o kernels/emu/obj/rope.o \
@@ -22,7 +25,7 @@ if HAVE_CUDA
 # registers and spills is kept for the table in doc/.
 noinst_DATA += kernels/cuda/libkcuda.a
 CUDA_OBJECTS = \
-	kernels/cuda/adamw.o kernels/cuda/add.o kernels/cuda/attn.o \
+	kernels/cuda/adamw.o kernels/cuda/add.o kernels/cuda/attn.o kernels/cuda/attn_decode.o \
 	kernels/cuda/attn_grad.o kernels/cuda/cast.o kernels/cuda/embed.o \
 	kernels/cuda/head.o kernels/cuda/headnorm.o kernels/cuda/rmsnorm.o \
 	kernels/cuda/rope.o kernels/cuda/rows.o kernels/cuda/sqnorm.o \

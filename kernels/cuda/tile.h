@@ -34,7 +34,7 @@ template <int N> static __device__ __forceinline__ void clear(float (&c)[N][4])
             c[n][i] = 0;
 }
 
-/* --- bf16 ------------------------------------------------------------------ */
+/* --- bf16 ---------------------------------------------------------------- */
 
 /* c += fa * (16 x 8N) where b gives two fragments at a time: address(n) is
  * this lane's row for column blocks n and n + 1. */
@@ -131,7 +131,7 @@ mul_result(float (&c)[N][4], const float (&p)[M][4], const bf16 *b, int ldb,
     }
 }
 
-/* --- float ------------------------------------------------------------------ */
+/* --- float --------------------------------------------------------------- */
 
 template <int K, int N>
 static __device__ __forceinline__ void
@@ -211,7 +211,7 @@ mul_result(float (&c)[N][4], const float (&p)[M][4], const float *b, int ldb,
     __syncwarp();
 }
 
-/* --- results to memory ------------------------------------------------------- */
+/* --- results to memory --------------------------------------------------- */
 
 /* d[16, 8 N] = c, rounded to T. */
 template <class T, int N>
@@ -229,7 +229,7 @@ static __device__ __forceinline__ void put_result(T *d, int ld,
     }
 }
 
-/* --- rows between global and shared memory ----------------------------------- */
+/* --- rows between global and shared memory ------------------------------- */
 
 /* Begin to copy row(i), 0 <= i < ROWS, to s + i * LD, with columns from hd up
  * to HD and rows that are NULL as zeros; by all threads of the block. Not

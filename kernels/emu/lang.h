@@ -101,7 +101,7 @@ static inline float2 __bfloat1622float2(__nv_bfloat162 h)
     return {__bfloat162float(h.x), __bfloat162float(h.y)};
 }
 
-/* --- half: the same ------------------------------------------------------- */
+/* --- half: the same ------------------------------------------------------ */
 struct __align__(2) __half {
     uint16_t bits;
 };
@@ -140,7 +140,7 @@ static inline __half __float2half_rn(float f)
     return {(uint16_t)(s | ((u >> 13) - (112u << 10)))};
 }
 
-/* --- arithmetic ------------------------------------------------------------ */
+/* --- arithmetic ---------------------------------------------------------- */
 template <class T> static inline T min(T a, T b)
 {
     return b < a ? b : a;
@@ -199,7 +199,7 @@ template <class T> static inline void __stcs(T *p, T v)
     *p = v;
 }
 
-/* --- barriers, warps, atomics --------------------------------------------- */
+/* --- barriers, warps, atomics -------------------------------------------- */
 #define __syncthreads() \
     ((void)bn_emu_barrier(__FILE__, __LINE__, 0, BN_EMU_SUM))
 #define __syncthreads_count(p) \
@@ -208,10 +208,8 @@ template <class T> static inline void __stcs(T *p, T v)
     bn_emu_barrier(__FILE__, __LINE__, (p) != 0, BN_EMU_OR)
 #define __syncthreads_and(p) \
     bn_emu_barrier(__FILE__, __LINE__, (p) != 0, BN_EMU_AND)
-#define BN_EMU_PICK(a, b, n, ...) n
-#define __syncwarp(...) \
-    ((void)bn_emu_warp("syncwarp", __LINE__, \
-                       BN_EMU_PICK(0, ##__VA_ARGS__, 0xffffffffu), nullptr))
+#define __syncwarp() \
+    ((void)bn_emu_warp("syncwarp", __LINE__, 0xffffffffu, nullptr))
 
 static inline unsigned bn_emu_lane_id()
 {
@@ -298,7 +296,7 @@ static inline void __threadfence()
 {
 }
 
-/* --- launches --------------------------------------------------------------- */
+/* --- launches ------------------------------------------------------------ */
 template <class T> static inline void bn_emu_check_arg(const char *, int, T)
 {
 }

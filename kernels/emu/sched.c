@@ -220,7 +220,7 @@ const struct bn_emu_lane *bn_emu_warp(const char *what, int line,
     return w->deposit[turn];
 }
 
-/* --- cp.async ------------------------------------------------------------- */
+/* --- cp.async ------------------------------------------------------------ */
 
 void bn_emu_copy_begin(void *dst, const void *src, bool valid)
 {
@@ -270,7 +270,7 @@ void bn_emu_copy_wait(int groups_left)
     me->ntransfer = kept;
 }
 
-/* --- shared memory --------------------------------------------------------- */
+/* --- shared memory ------------------------------------------------------- */
 
 enum { EDGE = 64, CANARY = 0xa5, POISON = 0xff };
 
@@ -333,7 +333,7 @@ void *bn_emu_shared_dynamic(void)
     return s.shared[0].p + EDGE;
 }
 
-/* --- blocks ---------------------------------------------------------------- */
+/* --- blocks -------------------------------------------------------------- */
 
 static void stuck(void)
 {

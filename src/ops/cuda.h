@@ -56,7 +56,8 @@ struct bn_cuda_fallback {
 /* Fill at most 'most' of them; returns how many there are. */
 int bn_cuda_fallbacks(const struct bn_dev *d, struct bn_cuda_fallback *out,
                       int most);
-/* Log them at the end of a run: one line, or none if there are none. */
+/* Log the memory taken, and the slots that ran on the CPU if there are any,
+ * at the end of a run. */
 void bn_cuda_report(const struct bn_dev *d);
 
 #endif

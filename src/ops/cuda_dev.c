@@ -216,7 +216,7 @@ static void sync(struct bn_dev *d)
                              "(CUDA_LAUNCH_BLOCKING=1 tells which)");
 }
 
-/* --- what runs on the CPU ------------------------------------------------- */
+/* --- what runs on the CPU ------------------------------------------------ */
 
 bool bn_cuda_lend(struct bn_dev *d, const char *slot, const char *shapes,
                   const void *caller)
@@ -261,7 +261,14 @@ void bn_cuda_report(const struct bn_dev *d)
 {
     const struct bn_cuda *s = bn_cuda_of(d);
     char list[600] = "";
+    struct bn_cuda_memory m;
 
+    bn_cuda_memory(d, &m);
+    bn_info("device %d: %.1f MiB in arenas at most, %.1f of scratch; %.1f of "
+            "%.1f MiB free; host: %.1f MiB pinned", s->o.ordinal,
+            (double)m.peak / 0x1p20, (double)m.scratch / 0x1p20,
+            (double)m.available / 0x1p20, (double)m.total / 0x1p20,
+            (double)m.pinned / 0x1p20);
     for (int i = 0; i < s->nfallback; i++) {
         size_t n = strlen(list);
 
@@ -273,7 +280,7 @@ void bn_cuda_report(const struct bn_dev *d)
                 s->o.ordinal, list);
 }
 
-/* --- life ------------------------------------------------------------------ */
+/* --- life ---------------------------------------------------------------- */
 
 static void destroy(struct bn_dev *d)
 {

@@ -409,7 +409,8 @@ static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
 }
 
 /* Rows that an index names: up to the largest. */
-static struct block indexed(enum bn_dtype t, const int32_t *rows, int cols, int n)
+static struct block indexed(enum bn_dtype t, const int32_t *rows, int cols,
+                            int n)
 {
     int most = 0;
 

@@ -81,7 +81,7 @@ static void cast(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
         bn_cuda_on_host.cast(d, dst, dst_type, src, src_type, n);
 }
 
-/* --- matrix products ------------------------------------------------------ */
+/* --- matrix products ----------------------------------------------------- */
 
 /* 0; failures are kept. */
 static int gemm(struct bn_dev *d, const char *slot, const struct bn_gemm *g)
@@ -129,8 +129,9 @@ static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
                         .ldc = ldy,
                         .acc = acc};
 
-    if (!d->failed && DECLINED(d, gemm(d, "linear", &g), "linear", "%s [%d, %d, %d]",
-                               name(t), g.m, g.n, g.k))
+    if (!d->failed
+        && DECLINED(d, gemm(d, "linear", &g), "linear", "%s [%d, %d, %d]", name(t),
+                    g.m, g.n, g.k))
         bn_cuda_on_host.linear(d, t, y, ldy, x, w, bias, n, acc);
 }
 
@@ -149,8 +150,9 @@ static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
                         .c = y,
                         .ldc = ldy};
 
-    if (!d->failed && DECLINED(d, gemm(d, "linear_f32", &g), "linear_f32", "%s [%d, %d, %d]",
-                               name(t), g.m, g.n, g.k))
+    if (!d->failed
+        && DECLINED(d, gemm(d, "linear_f32", &g), "linear_f32", "%s [%d, %d, %d]", name(t),
+                    g.m, g.n, g.k))
         bn_cuda_on_host.linear_f32(d, t, y, ldy, x, w, n);
 }
 
@@ -172,8 +174,9 @@ static void linear_dx(struct bn_dev *d, enum bn_dtype t, void *dx,
                         .ldc = w->cols,
                         .acc = acc};
 
-    if (!d->failed && DECLINED(d, gemm(d, "linear_dx", &g), "linear_dx", "%s [%d, %d, %d]",
-                               name(t), g.m, g.n, g.k))
+    if (!d->failed
+        && DECLINED(d, gemm(d, "linear_dx", &g), "linear_dx", "%s [%d, %d, %d]", name(t),
+                    g.m, g.n, g.k))
         bn_cuda_on_host.linear_dx(d, t, dx, dy, lddy, w, n, acc);
 }
 
@@ -196,8 +199,9 @@ static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
                         .ldc = cols,
                         .acc = true};
 
-    if (!d->failed && DECLINED(d, gemm(d, "linear_dw", &g), "linear_dw", "%s [%d, %d, %d]",
-                               name(t), g.m, g.n, g.k))
+    if (!d->failed
+        && DECLINED(d, gemm(d, "linear_dw", &g), "linear_dw", "%s [%d, %d, %d]", name(t),
+                    g.m, g.n, g.k))
         bn_cuda_on_host.linear_dw(d, t, dw, dy, lddy, x, rows, cols, n);
 }
 
@@ -213,7 +217,7 @@ static void bias_grad(struct bn_dev *d, enum bn_dtype t, float *db,
         bn_cuda_on_host.bias_grad(d, t, db, dy, lddy, rows, n);
 }
 
-/* --- layers ---------------------------------------------------------------- */
+/* --- layers -------------------------------------------------------------- */
 
 static void embed(struct bn_dev *d, enum bn_dtype t, void *y,
                   const void *table, const int32_t *ids, int first, int count,

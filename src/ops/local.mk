@@ -45,3 +45,11 @@ src_ops_bench_bench_ops_LDADD = $(OPS_LIBS)
 .PHONY: bench-ops
 bench-ops: src/ops/bench/bench-ops
 	src/ops/bench/bench-ops
+
+# Figures of a GPU (jobs/gpu-check.sh); over the emulator to see that it runs
+check_PROGRAMS += src/ops/bench/bench-cuda-emu
+TESTS += src/ops/bench/cuda-smoke.sh
+EXTRA_DIST += src/ops/bench/cuda-smoke.sh
+src_ops_bench_bench_cuda_emu_SOURCES = src/ops/bench/cuda.c
+src_ops_bench_bench_cuda_emu_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+src_ops_bench_bench_cuda_emu_LDADD = $(OPS_EMU_LIBS)

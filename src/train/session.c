@@ -109,7 +109,7 @@ static int open_device(struct bn_session *s, struct bn_err *err)
 
     if (m->device != BN_RUN_DEVICE_CPU && bn_cuda_count(&count, err) < 0
         && m->device == BN_RUN_DEVICE_CUDA)
-        return -1;
+        return bn_err_prefix(err, "device: cuda");
     if (count > 0) {
         o.ordinal = s->info.local_rank % count;
         s->dev = bn_dev_cuda(&o, err);

@@ -200,6 +200,33 @@ static void test_edges(void **state)
     run(&p);
 }
 
+/* One new token each of several sequences, their keys in a cache. */
+static void test_decode(void **state)
+{
+    static const int hd[] = {2, 20, 64, 80, 128, 256};
+    static const int heads[][2] = {{1, 1}, {6, 2}, {8, 1}, {9, 1}};
+
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        struct problem p = {both_types[i % 2], heads[i / 2 % 4][0],
+                            heads[i / 2 % 4][1], hd[i / 4],
+                            i % 3 == 0 ? 1 + (int)rnd(60) : 0,
+                            i % 5 == 0 ? 3 : 0, 0, 0, 5, {{0}}};
+        int at = 40; /* keys of a common prompt come first */
+
+        for (int s = 0; s < p.nseg; s++) {
+            int len = s == 0 ? 1 : (int)rnd(i % 4 == 0 ? 300 : 30);
+
+            p.seg[s] = (struct bn_attn_seg){s, s != 3, len - 1, at, len,
+                                            0, s % 2 * 40};
+            at += len + 1;
+        }
+        p.nq = p.nseg + 1;
+        p.nkv = at;
+        run(&p);
+    }
+}
+
 /* L = sum r . o: its derivative against the gradients. */
 static void test_differences(void **state)
 {
@@ -294,7 +321,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edges),     cmocka_unit_test(test_head_dims),
-        cmocka_unit_test(test_random),    cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_differences),
         cmocka_unit_test(test_same_bits),
     };
 

@@ -4,6 +4,8 @@
 #ifndef BN_KERNELS_CUDA_TEST_GPU_H
 #define BN_KERNELS_CUDA_TEST_GPU_H
 
+#include <stdbool.h>
+
 #include "base/dtype.h"
 #include "base/tap.h"
 #include "kernels/number.h"

@@ -191,7 +191,8 @@ static void test_add(void **state)
 
 static void test_bias_grad(void **state)
 {
-    static const int s[][3] = {{1, 1, 0}, {5, 33, 2}, {300, 72, 8}, {2, 1000, 0}};
+    static const int s[][3] = {
+        {1, 1, 0}, {5, 33, 2}, {300, 72, 8}, {2, 1000, 0}};
 
     (void)state;
     for (int k = 0; k < 8; k++) {

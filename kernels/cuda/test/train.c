@@ -77,8 +77,9 @@ static void head_run(enum bn_dtype t, const struct head_case *k, int in_place,
 static void test_head(void **state)
 {
     static const struct head_case k[] = {
-        {1, 1, 0, 1, 0, 1},     {5, 31, 2, 31, 0, 2}, {3, 2056, 8, 4112, 2056, 3},
-        {2, 8192, 0, 8192, 0, 2}, {2, 40, 0, 40, 0, 90}, {4, 700, 0, 1400, 0, 1}};
+        {1, 1, 0, 1, 0, 1},           {5, 31, 2, 31, 0, 2},
+        {3, 2056, 8, 4112, 2056, 3},  {2, 8192, 0, 8192, 0, 2},
+        {2, 40, 0, 40, 0, 90},        {4, 700, 0, 1400, 0, 1}};
 
     (void)state;
     for (int i = 0; i < 6; i++)
@@ -100,7 +101,8 @@ static void test_head_odd(void **state)
     for (int c = 0; c < COLS; c++)
         x[2 * COLS + c] += 1e4f;
     float *gx = gpu_copy(BN_F32, x, ROWS * COLS);
-    float *gtop = gpu_new(NULL, sizeof(top)), *gsum = gpu_new(NULL, sizeof(sum));
+    float *gtop = gpu_new(NULL, sizeof(top));
+    float *gsum = gpu_new(NULL, sizeof(sum));
     h.row_ptr = gpu_new(ptr, sizeof(ptr));
     h.target = gpu_new(NULL, 4);
     gpu_ok(bn_head_stats_cuda(&h, gx, gtop, gsum, NULL, NULL, NULL),

@@ -1,0 +1,36 @@
+# Put our figures beside the peer's (a device copy, or PyTorch) as lines
+#     bench NAME RATIO target T ours A peer B UNIT
+# by the bars of a GPU: G1 products, G2 attention, G3 memory, G4 head, G5
+# AdamW. Files: ours, then PyTorch's, of lines "measure NAME VALUE UNIT".
+$1 == "measure" {
+    if (FILENAME != file) { file = FILENAME; files++ }
+    if (files == 1) { ours[$2] = $3; unit[$2] = $4; order[++n] = $2 }
+    else peer[$2] = $3
+}
+function bar(name, to, what, target) {
+    if (to > 0)
+        printf "bench %s %.3f target %s ours %.5g peer %.5g %s (%s)\n", name,
+               ours[name] / to, target, ours[name], to, unit[name], what
+    else
+        printf "bench %s - target %s ours %.5g peer - %s (no %s)\n", name,
+               target, ours[name], unit[name], what
+}
+END {
+    for (i = 1; i <= n; i++) {
+        k = order[i]
+        if (k ~ /^gemm_/) {
+            bar(k, peer[k], "torch", 0.98)
+            sum += ours[k]; gemms++
+        } else if (k ~ /^attn_both_/)
+            bar(k, peer[k], "torch", 1.0)
+        else if (k ~ /^(rmsnorm|rope|swiglu|head_stats|head_grad)/)
+            bar(k, ours["copy"], "copy", "0.80")
+        else if (k == "adamw") {
+            bar(k, ours["copy"], "copy", 0.85)
+            bar(k, peer[k], "torch", 1.0)
+        } else if (k == "head") {
+            bar(k, peer[k], "torch", 1.0)
+            bar(k, gemms > 0 ? sum / gemms : 0, "products", "0.80")
+        }
+    }
+}
