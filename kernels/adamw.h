@@ -23,9 +23,8 @@ struct bn_adamw {
  *
  * Arithmetic in float with correctly rounded sqrt and division (also on
  * CUDA: no approximations, so that a run on either is comparable). Tolerance
- * 1e-6 relative for m and v, 1e-6 (|p| + |step|) for p. All in place, apart from
- * each other. Bytes: 28 n (float state, bf16 gradient aside: 4 g, 24 state,
- * plus the size of t for w).
+ * 1e-6 relative for m and v, 1e-6 (|p| + |step|) for p. All in place, apart
+ * from each other. Bytes: 28 n, and the size of t for w.
  */
 void bn_adamw_ref(enum bn_dtype t, const struct bn_adamw *a, void *w,
                   float *master, float *m, float *v, const float *grad,

@@ -53,7 +53,7 @@ BN_INLINE void way_seen(const struct bn_attn *a, const struct bn_attn_seg *s,
 struct seen {
     int rows; /* queries */
     int lo[ATTN], hi[ATTN];
-    bool any, all; /* something; everything, all n keys */
+    bool any; /* does any see anything? */
 };
 
 BN_INLINE void seen_fill(struct seen *b, const struct bn_attn *a,
@@ -62,11 +62,9 @@ BN_INLINE void seen_fill(struct seen *b, const struct bn_attn *a,
 {
     b->rows = rows;
     b->any = false;
-    b->all = true;
     for (int r = 0; r < rows; r++) {
         way_seen(a, s, w, q0 + r, from, n, &b->lo[r], &b->hi[r]);
         b->any |= b->lo[r] < b->hi[r];
-        b->all &= b->lo[r] == 0 && b->hi[r] == n;
     }
     for (int r = rows; r < ATTN; r++)
         b->lo[r] = b->hi[r] = 0;

@@ -16,7 +16,6 @@ struct job {
     struct shared_work sh;
     struct backward_work w;
     int kvh;
-    size_t copied;
 };
 
 /* Weights and dS of a row from its scores s and dp = d_o . v: s becomes the
@@ -349,8 +348,7 @@ void BN_CPU(attn_grad)(enum bn_dtype t, const struct bn_attn *a,
                             .seg = order + first[i],
                             .nseg = end - first[i],
                             .sh = sh,
-                            .kvh = kvh,
-                            .copied = copied_units(a->hd)};
+                            .kvh = kvh};
 
             backward_take(&j.w, (char *)sh.end + attn_thread() * bytes, a->hd);
             if (t == BN_F32)
