@@ -171,6 +171,14 @@ FORWARD_INT(cast,
             (dst, dst_type, src, src_type, n))
 FORWARD(gemm, (const struct bn_gemm *g), (g))
 
+FORWARD(gemm_pack, (const struct bn_gemm *g, void *to), (g, to))
+
+DECLARE(gemm_packed);
+size_t bn_gemm_packed_cpu(enum bn_dtype t, int n, int k)
+{
+    return CHOOSE(gemm_packed)(t, n, k);
+}
+
 DECLARE(gemm_work);
 size_t bn_gemm_work_cpu(int threads)
 {

@@ -7,7 +7,9 @@
 #endif
 
 BN_CPU_DECLARE(gemm);
+BN_CPU_DECLARE(gemm_pack);
 extern __typeof__(bn_gemm_work_cpu) BN_CPU(gemm_work);
+extern __typeof__(bn_gemm_packed_cpu) BN_CPU(gemm_packed);
 
 /* Packed b is shared by all threads and sized for the third-level cache;
  * each thread packs a block of rows of a, for the second-level cache. Where c
@@ -168,18 +170,22 @@ BN_INLINE void one_part(enum bn_dtype t, const struct plan *pl, tile_unit *a,
 {
     const struct bn_gemm *g = pl->g;
     size_t ap = (size_t)tile_steps(t, k) * TILE_M;
-    size_t bp = (size_t)tile_steps(t, k) * TILE_N;
+    size_t bp = (size_t)tile_steps(t, g->packed != NULL ? g->k : k) * TILE_N;
+    const tile_unit *b = pl->b;
     int row = index / pl->col_parts, col = index % pl->col_parts;
     int i0 = part(g->m, TILE_M, row, pl->row_parts);
     int i1 = part(g->m, TILE_M, row + 1, pl->row_parts);
     int jl = part(cols, TILE_N, col, pl->col_parts);
     int jh = part(cols, TILE_N, col + 1, pl->col_parts);
 
+    if (g->packed != NULL)
+        b = (const tile_unit *)g->packed + (size_t)(j0 / TILE_N) * bp
+            + (size_t)tile_steps(t, p0) * TILE_N;
     pack_a(t, g, a, i0, i1 - i0, p0, k);
     for (int j = jl; j < jh; j += TILE_N)
         for (int i = i0; i < i1; i += TILE_M)
             one_tile(t, pl, a + (size_t)((i - i0) / TILE_M) * ap,
-                     pl->b + (size_t)(j / TILE_N) * bp, i, j0, j, p0, k);
+                     b + (size_t)(j / TILE_N) * bp, i, j0, j, p0, k);
 }
 
 /* What every thread runs. */
@@ -194,10 +200,12 @@ BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
             int k = g->k - p0 < pl->k_block ? g->k - p0 : pl->k_block;
             size_t panel = (size_t)tile_steps(t, k) * TILE_N;
 
+            if (g->packed == NULL) {
 #pragma omp for schedule(static)
-            for (int j = 0; j < cols; j += TILE_N)
-                pack_b(t, g, pl->b + (size_t)(j / TILE_N) * panel, j0 + j, p0,
-                       k);
+                for (int j = 0; j < cols; j += TILE_N)
+                    pack_b(t, g, pl->b + (size_t)(j / TILE_N) * panel, j0 + j,
+                           p0, k);
+            }
 #pragma omp for schedule(dynamic, 1)
             for (int i = 0; i < pl->row_parts * pl->col_parts; i++)
                 one_part(t, pl, a, i, j0, cols, p0, k);
@@ -240,7 +248,8 @@ static struct plan make_plan(const struct bn_gemm *g, int threads)
     if (steps == 0)
         steps = 1;
     pl.k_block = steps * (tile_pairs(g->t) ? 2 : 1);
-    pl.n_block = B_UNITS / steps / TILE_N * TILE_N;
+    pl.n_block = g->packed != NULL ? (int)bn_cpu_round((size_t)g->n, TILE_N)
+                                   : B_UNITS / steps / TILE_N * TILE_N;
     int rows = lesser(A_UNITS / steps / TILE_M * TILE_M, BLOCK_M);
     if (sum) {
         size_t high = bn_cpu_round((size_t)g->m, TILE_M);
@@ -270,6 +279,28 @@ static void product(const struct bn_gemm *g, int threads)
             worker(BN_F32, &pl, a);
         else
             worker(BN_BF16, &pl, a);
+    }
+}
+
+size_t BN_CPU(gemm_packed)(enum bn_dtype t, int n, int k)
+{
+    return bn_cpu_round((size_t)n, TILE_N) * (size_t)tile_steps(t, k)
+           * sizeof(tile_unit);
+}
+
+/* Panels of all of k, one after the other. */
+void BN_CPU(gemm_pack)(const struct bn_gemm *g, void *to)
+{
+    size_t panel = (size_t)tile_steps(g->t, g->k) * TILE_N;
+
+#pragma omp parallel for schedule(static)
+    for (int j = 0; j < g->n; j += TILE_N) {
+        tile_unit *at = (tile_unit *)to + (size_t)(j / TILE_N) * panel;
+
+        if (g->t == BN_F32)
+            pack_b(BN_F32, g, at, j, 0, g->k);
+        else
+            pack_b(BN_BF16, g, at, j, 0, g->k);
     }
 }
 

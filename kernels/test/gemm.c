@@ -5,6 +5,24 @@
 enum { THREADS = 3 };
 static void *work;
 
+/* The same with b packed beforehand, which is then not read. */
+static void one_packed(struct bn_gemm g, const struct buf *start,
+                       const struct buf *want)
+{
+    struct buf c = buf_copy(start);
+    size_t bytes = bn_gemm_packed_cpu(g.t, g.n, g.k);
+    void *packed = aligned_alloc(64, (bytes + 64) / 64 * 64);
+
+    bn_gemm_pack_cpu(&g, packed);
+    g.packed = packed;
+    g.b = NULL;
+    g.c = c.p;
+    bn_gemm_cpu(&g);
+    buf_same(&c, want, "with a packed operand");
+    buf_free(&c);
+    free(packed);
+}
+
 /* Operands with rows a little longer than needed. */
 static void one(struct bn_gemm g)
 {
@@ -19,6 +37,7 @@ static void one(struct bn_gemm g)
     struct buf bias = buf_random(g.t, (size_t)g.n, 1, 1);
     struct buf c = buf_random(g.tc, (size_t)g.m * g.ldc, pad, 1);
     struct buf want = buf_copy(&c), again = buf_copy(&c);
+    struct buf start = buf_copy(&c);
 
     if (!g.acc) /* poison */
         for (int i = 0; i < g.m; i++)
@@ -35,6 +54,7 @@ static void one(struct bn_gemm g)
     g.c = again.p;
     bn_gemm_cpu(&g);
     buf_same(&c, &again, "another number of threads");
+    one_packed(g, &start, &c);
     g.c = want.p;
     bn_gemm_ref(&g);
     buf_close(&c, &want, 1e-6, 2e-6 * sqrt(g.k + 1.0) + 1e-6, "product");
@@ -44,6 +64,7 @@ static void one(struct bn_gemm g)
     buf_free(&c);
     buf_free(&want);
     buf_free(&again);
+    buf_free(&start);
 }
 
 static int some_size(int big)

@@ -2,18 +2,26 @@
 #include "ops/cpu.h"
 #include "ops/onednn.h"
 
+#include "base/mem.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+static bool uses_library(const struct bn_dev *d, enum bn_dtype t)
+{
+    const struct bn_cpu *cpu = d->state;
+
+    return cpu->onednn != NULL && (t == BN_BF16 || cpu->onednn_f32);
+}
 
 void bn_cpu_gemm(struct bn_dev *d, struct bn_gemm *g)
 {
     struct bn_cpu *cpu = d->state;
-    bool library = cpu->onednn != NULL && (g->t == BN_BF16 || cpu->onednn_f32);
     struct bn_err err;
 
     if (d->failed || g->m == 0 || g->n == 0)
         return;
-    if (library && g->k > 0) {
+    if (uses_library(d, g->t) && g->k > 0) {
         if (bn_onednn_gemm(cpu->onednn, g, &err) < 0)
             bn_dev_fail(d, err.code, "%s", err.text);
         return;
@@ -23,17 +31,43 @@ void bn_cpu_gemm(struct bn_dev *d, struct bn_gemm *g)
     bn_gemm_cpu(g);
 }
 
+/* Operands are packed as they are used, but for these. m->pack is the arena
+ * of the packed copy. */
 static void mat_changed(struct bn_dev *d, enum bn_dtype t, struct bn_mat *m)
 {
-    (void)d;
-    (void)t;
-    (void)m; /* operands are packed as they are used */
+    const struct bn_gemm g = {.t = t, .n = m->rows, .k = m->cols,
+                              .b = m->data, .ldb = m->cols};
+    struct bn_arena *a = m->pack;
+    struct bn_err err;
+
+    if (d->failed || !d->keep_packed || uses_library(d, t))
+        return;
+    if (a == NULL) {
+        a = m->pack = BN_NEW(struct bn_arena);
+        if (bn_arena_init(a, "packed matrix",
+                          bn_gemm_packed_cpu(t, m->rows, m->cols), &err)
+            < 0) {
+            bn_dev_fail(d, err.code, "%s", err.text);
+            return;
+        }
+    }
+    bn_gemm_pack_cpu(&g, a->base);
 }
 
 static void mat_release(struct bn_dev *d, struct bn_mat *m)
 {
     (void)d;
+    if (m->pack != NULL)
+        bn_arena_release(m->pack);
+    free(m->pack);
     m->pack = NULL;
+}
+
+static const void *packed(const struct bn_mat *w)
+{
+    const struct bn_arena *a = w->pack;
+
+    return a != NULL ? a->base : NULL;
 }
 
 static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
@@ -49,6 +83,7 @@ static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
                                      .lda = w->cols,
                                      .b = w->data,
                                      .ldb = w->cols,
+                                     .packed = packed(w),
                                      .bias = bias,
                                      .c = y,
                                      .ldc = ldy,
@@ -67,6 +102,7 @@ static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
                                      .lda = w->cols,
                                      .b = w->data,
                                      .ldb = w->cols,
+                                     .packed = packed(w),
                                      .c = y,
                                      .ldc = ldy});
 }

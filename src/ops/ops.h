@@ -183,6 +183,10 @@ struct bn_dev {
     struct bn_ops op;
     const char *name; /* "cpu", "cuda" */
     int threads;      /* of the CPU back end */
+    /* Matrices are used often between changes: mat_changed may keep a copy in
+     * the order in which products read it, as large as the matrix. Set before
+     * the first mat_changed; the same bits. */
+    bool keep_packed;
     bool failed;
     struct bn_err err; /* the first failure */
     void *state;       /* of the back end */
