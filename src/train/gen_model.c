@@ -144,7 +144,10 @@ int bn_generator_load(struct bn_generator *g, const char *model_dir,
     if (bn_mesh_init(&g->mesh, g->world, 1, 1, 1, 1, err) < 0)
         return -1;
     g->dev = bn_dev_cpu(threads, err);
-    if (g->dev == NULL || make_model(g, t, capacity, err) < 0)
+    if (g->dev == NULL)
+        return -1;
+    g->dev->keep_packed = true; /* a step is few rows by all the weights */
+    if (make_model(g, t, capacity, err) < 0)
         return -1;
     return fill_model(g, model_dir, err);
 }

@@ -94,6 +94,7 @@ static void open_fixture(struct fixture *f, const char *variant,
 
     memset(f, 0, sizeof(*f));
     f->dev = bn_dev_cpu(2, &err);
+    f->dev->keep_packed = true; /* as burnish-generate does */
     f->world = bn_comm_self();
     must(bn_mesh_init(&f->mesh, f->world, 1, 1, 1, 1, &err), &err);
     load_model(f, variant, t);
