@@ -130,8 +130,8 @@ static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
                         .acc = acc};
 
     if (!d->failed
-        && DECLINED(d, gemm(d, "linear", &g), "linear", "%s [%d, %d, %d]", name(t),
-                    g.m, g.n, g.k))
+        && DECLINED(d, gemm(d, "linear", &g), "linear", "%s [%d, %d, %d]",
+                    name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear(d, t, y, ldy, x, w, bias, n, acc);
 }
 
@@ -151,8 +151,8 @@ static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
                         .ldc = ldy};
 
     if (!d->failed
-        && DECLINED(d, gemm(d, "linear_f32", &g), "linear_f32", "%s [%d, %d, %d]", name(t),
-                    g.m, g.n, g.k))
+        && DECLINED(d, gemm(d, "linear_f32", &g), "linear_f32",
+                    "%s [%d, %d, %d]", name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear_f32(d, t, y, ldy, x, w, n);
 }
 
@@ -175,8 +175,8 @@ static void linear_dx(struct bn_dev *d, enum bn_dtype t, void *dx,
                         .acc = acc};
 
     if (!d->failed
-        && DECLINED(d, gemm(d, "linear_dx", &g), "linear_dx", "%s [%d, %d, %d]", name(t),
-                    g.m, g.n, g.k))
+        && DECLINED(d, gemm(d, "linear_dx", &g), "linear_dx", "%s [%d, %d, %d]",
+                    name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear_dx(d, t, dx, dy, lddy, w, n, acc);
 }
 
@@ -200,8 +200,8 @@ static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
                         .acc = true};
 
     if (!d->failed
-        && DECLINED(d, gemm(d, "linear_dw", &g), "linear_dw", "%s [%d, %d, %d]", name(t),
-                    g.m, g.n, g.k))
+        && DECLINED(d, gemm(d, "linear_dw", &g), "linear_dw", "%s [%d, %d, %d]",
+                    name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear_dw(d, t, dw, dy, lddy, x, rows, cols, n);
 }
 
@@ -394,7 +394,7 @@ static void copy_rows(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
         bn_cuda_failed(d, e, "copy_rows");
 }
 
-/* --- head and optimizer ------------------------------------------------------ */
+/* --- head and optimizer -------------------------------------------------- */
 
 static void head_stats(struct bn_dev *d, const struct bn_head_rows *h,
                        const float *logits, float *max, float *sum,

@@ -25,6 +25,7 @@ src_ops_libops_cuda_a_CPPFLAGS = $(AM_CPPFLAGS) \
 OPS_CUDA_LIBS = src/ops/libops_cuda.a $(OPS_LIBS) $(CUDA_KERNEL_LIBS)
 else
 src_ops_libops_cuda_a_SOURCES = src/ops/cuda.h src/ops/cuda_none.c
+src_ops_libops_cuda_a_CPPFLAGS = $(AM_CPPFLAGS)
 OPS_CUDA_LIBS = src/ops/libops_cuda.a $(OPS_LIBS)
 endif
 src_ops_libops_emu_a_SOURCES = $(OPS_CUDA) src/ops/cuda_emu_gemm.c

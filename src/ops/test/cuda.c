@@ -229,6 +229,8 @@ static void layers(enum bn_dtype t)
     near(z, 1e-6, "gather");
     BOTH(scatter, (d, t, M(y), M(z), M(pos), COLS, N - 3));
     near(y, 1e-6, "scatter");
+    BOTH(copy_rows, (d, t, AT(z, 3), COLS, M(y), COLS, COLS - 5, N));
+    near(z, 1e-6, "copy_rows");
     BOTH(zero, (d, M(z), N * COLS * bn_dtype_size(t)));
     near(z, 0, "zero");
     BOTH(cast, (d, M(s), BN_F32, M(y), t, N));
