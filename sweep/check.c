@@ -18,6 +18,7 @@
 #include "sweep/child.h"
 #include "sweep/script.h"
 #include "sweep/slurm.h"
+#include "text/tokenizer.h"
 
 /* Longest file name under a point's folder, with room for temporary ones. */
 enum { TAIL_MAX = 100 };
@@ -79,6 +80,17 @@ static double check_model(const struct bn_point *pt, const struct bn_run *run,
     return count;
 }
 
+static void check_tokenizer(const struct bn_point *pt,
+                            const struct bn_run *run, struct bn_problems *p)
+{
+    struct bn_err err;
+    struct bn_tokenizer *t =
+        bn_tokenizer_open(run->model.tokenizer_name_or_path, &err);
+    if (t == NULL)
+        bn_problem_add(p, pt->at, "%s", err.text);
+    bn_tokenizer_close(t);
+}
+
 static void check_files(const struct bn_point *pt,
                         const struct bn_run_list *l, const char *key,
                         struct bn_problems *p)
@@ -116,6 +128,7 @@ static void check_inputs(const struct bn_sweep *s, double *params,
         struct bn_run *run = point_run(pt, &doc);
         if (run) {
             params[i] = check_model(pt, run, p);
+            check_tokenizer(pt, run, p);
             check_files(pt, &run->data.train_file, "train_file", p);
             check_files(pt, &run->data.eval_file, "eval_file", p);
             bn_run_free(run);

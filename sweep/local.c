@@ -100,12 +100,12 @@ static int run_point(const struct bn_sweep *s, size_t i, int *exit_class,
     char *stale = bn_point_file(s, p, "exit-class");
     char ranks[24], line[128];
     const char **argv = command(s, prog, run, ranks);
-    int rc = bn_records_add(s, &i, 1, 0, false, err);
+    int rc = bn_records_add(s, &i, 1, 0, false, 0, err);
 
     snprintf(line, sizeof(line), "submit %.0f\nstart %.0f - 0 local\n",
              bn_wall_time(), bn_wall_time());
     if (rc == 0)
-        rc = bn_history_add(s, p, line, err);
+        rc = bn_history_add(s, p, line, true, err);
     if (rc == 0) {
         unlink(stale);
         pid_t pid = fork();
@@ -115,7 +115,7 @@ static int run_point(const struct bn_sweep *s, size_t i, int *exit_class,
         *exit_class = read_class(s, p, status);
         snprintf(line, sizeof(line), "end %.0f - %d %d\n", bn_wall_time(),
                  status, *exit_class);
-        rc = bn_history_add(s, p, line, err);
+        rc = bn_history_add(s, p, line, true, err);
     }
     free(argv);
     free(stale);

@@ -8,19 +8,20 @@ sweep_libsweep_a_SOURCES = \
 	sweep/cmd.h sweep/cmd_clean.c sweep/cmd_mps.c sweep/cmd_sweep.c \
 	sweep/directives.c \
 	sweep/holders.c sweep/proc.c sweep/proc.h \
+	sweep/html.c sweep/plot.c sweep/report.c sweep/report.h \
 	sweep/launch.c sweep/local.c \
+	sweep/metrics.c sweep/metrics.h \
 	sweep/mps.c sweep/mps.h \
 	sweep/points.c sweep/spec.c sweep/sweep.h \
+	sweep/rank.c sweep/rank.h \
 	sweep/script.c sweep/script.h \
 	sweep/slurm.c sweep/slurm.h \
+	sweep/slurmlib.c sweep/slurmlib.h \
 	sweep/state.c sweep/state.h \
+	sweep/status.c sweep/status.h \
 	sweep/submit.c sweep/submit.h \
 	sweep/template.c sweep/template.h
-SWEEP_LIBS = sweep/libsweep.a $(HF_LIBS) $(CONF_LIBS)
-
-check_PROGRAMS += sweep/sweep-check
-sweep_sweep_check_SOURCES = sweep/sweep-check.c
-sweep_sweep_check_LDADD = $(SWEEP_LIBS)
+SWEEP_LIBS = sweep/libsweep.a $(HF_LIBS) $(TEXT_LIBS) $(CONF_LIBS)
 
 if HAVE_CMOCKA
 SWEEP_TESTS = sweep/test/proc.t sweep/test/template.t

@@ -16,7 +16,7 @@
 
 struct bn_sweep_keep {
     struct bn_yaml_doc *doc, *base_doc;
-    const struct bn_yaml *base;
+    const struct bn_yaml *base, *full;
     void **block;
     size_t n, cap;
 };
@@ -42,6 +42,9 @@ static const struct bn_sweep_key keys[] = {
     { "random", BN_SWEEP_NODE, .help =
       "count, seed, and KEY: {min, max, scale: linear|log} or"
       " {choices: [values]}" },
+    { "full", BN_SWEEP_NODE, .help =
+      "keys of the run that report --best prints, over the winner's; by"
+      " default max_steps: -1, so that num_train_epochs counts" },
     { "launch", BN_SWEEP_CHOICE, AT(launch), "jobs",
       .choices = CHOICES("jobs", "array", "sequential", "local"), .help =
       "a job a point, one array, one allocation for all in turn, or here"
@@ -121,6 +124,11 @@ void *bn_sweep_alloc(struct bn_sweep *s, size_t n)
 const struct bn_yaml *bn_sweep_base(const struct bn_sweep *s)
 {
     return s->keep->base;
+}
+
+const struct bn_yaml *bn_sweep_full(const struct bn_sweep *s)
+{
+    return s->keep->full;
 }
 
 bool bn_sweep_owns(const char *key)
@@ -466,6 +474,11 @@ struct bn_sweep *bn_sweep_load(const char *path, struct bn_problems *p)
     make_absolute(&s->dir);
     check_keys(s, root, p);
     read_base(s, root, p);
+    s->keep->full = bn_yaml_get(root, "full");
+    if (s->keep->full && s->keep->full->kind != BN_YAML_MAP) {
+        bn_problem_add(p, s->keep->full->at, "full needs 'key: value' lines");
+        s->keep->full = NULL;
+    }
     bn_sweep_expand(s, root, p);
     if (s->dir && s->keep->base)
         bn_sweep_build(s, p);

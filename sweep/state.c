@@ -27,7 +27,7 @@ const char *bn_state_name(enum bn_state s)
 {
     static const char *const name[] = { "new",    "pending", "running",
                                         "done",   "failed",  "stopped",
-                                        "lost" };
+                                        "cancelled", "lost" };
     return name[s];
 }
 
@@ -60,7 +60,7 @@ static int read_record(struct bn_records *r, const struct named *names,
                        const char *where, struct bn_err *err)
 {
     const char *name = "", *hash = "";
-    int64_t job = 0, task = -1;
+    int64_t job = 0, task = -1, tokenize = 0;
     double time = 0;
     json_t *o = bn_json_parse(line, len, where, err);
 
@@ -68,6 +68,7 @@ static int read_record(struct bn_records *r, const struct named *names,
         || bn_json_str(o, where, "hash", &hash, err) < 0
         || bn_json_int(o, where, "job", &job, err) < 0
         || bn_json_int(o, where, "task", &task, err) < 0
+        || bn_json_int(o, where, "tokenize", &tokenize, err) < 0
         || bn_json_num(o, where, "time", &time, err) < 0) {
         json_decref(o);
         return -1;
@@ -78,6 +79,7 @@ static int read_record(struct bn_records *r, const struct named *names,
         struct bn_record *rec = &r->v[at->index];
         rec->job = (uint32_t)job;
         rec->task = (int32_t)task;
+        rec->tokenize = (uint32_t)tokenize;
         rec->time = time;
         sscanf(hash, "%16lx%16lx", &rec->hash.hi, &rec->hash.lo);
     }
@@ -137,7 +139,7 @@ void bn_records_release(struct bn_records *r)
     r->v = NULL;
 }
 
-static int append(const char *path, const char *text, size_t len, bool sync,
+static int append(const char *path, const char *text, size_t len,
                   struct bn_err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -145,15 +147,13 @@ static int append(const char *path, const char *text, size_t len, bool sync,
         return bn_fail(err, bn_err_from_errno(errno), "cannot open '%s': %s",
                        path, strerror(errno));
     int rc = bn_write_all(fd, text, len, path, err);
-    if (rc == 0 && sync && fsync(fd) < 0)
-        rc = bn_fail(err, bn_err_from_errno(errno), "cannot sync '%s': %s",
-                     path, strerror(errno));
     close(fd);
     return rc;
 }
 
 int bn_records_add(const struct bn_sweep *s, const size_t *points, size_t n,
-                   uint32_t job, bool array, struct bn_err *err)
+                   uint32_t job, bool array, uint32_t tokenize,
+                   struct bn_err *err)
 {
     struct bn_str b = { 0 };
     char *path = bn_sweep_file(s, "jobs.jsonl");
@@ -163,33 +163,36 @@ int bn_records_add(const struct bn_sweep *s, const size_t *points, size_t n,
     for (size_t i = 0; i < n; i++) {
         const struct bn_point *p = &s->points[points[i]];
         bn_str_addf(&b, "{\"point\":\"%s\",\"hash\":\"%s\",\"job\":%u,"
-                        "\"task\":%d,\"time\":%.3f}\n", p->name,
-                    bn_hash_hex(p->hash, hash), job, array ? (int)i : -1,
-                    now);
+                        "\"task\":%d,\"tokenize\":%u,\"time\":%.3f}\n",
+                    p->name, bn_hash_hex(p->hash, hash), job,
+                    array ? (int)i : -1, tokenize, now);
     }
-    int rc = append(path, b.s ? b.s : "", b.len, true, err);
+    int rc = append(path, b.s ? b.s : "", b.len, err);
     bn_str_release(&b);
     free(path);
     return rc;
 }
 
 int bn_history_add(const struct bn_sweep *s, const struct bn_point *p,
-                   const char *line, struct bn_err *err)
+                   const char *line, bool make, struct bn_err *err)
 {
     char *path = bn_point_file(s, p, "history");
-    int rc = append(path, line, strlen(line), false, err);
+    int rc = 0;
+    if (make || access(path, F_OK) == 0)
+        rc = append(path, line, strlen(line), err);
     free(path);
     return rc;
 }
 
 /* --- Looking ---------------------------------------------------------------- */
 
-/* What the history says: the events since the last submission. */
-static bool read_history(const struct bn_sweep *s, const struct bn_point *p,
+/* What the history says: the events since the last submission. Returns the
+ * last of "stop" and "cancel" as its first letter, or 0. */
+static char read_history(const struct bn_sweep *s, const struct bn_point *p,
                          struct bn_look *look)
 {
     char path[4096], line[1024], event[16], job[40], node[64];
-    bool stopped = false;
+    char stopped = 0;
 
     snprintf(path, sizeof(path), "%s/%s/history", s->dir, p->name);
     FILE *f = fopen(path, "re");
@@ -203,7 +206,7 @@ static bool read_history(const struct bn_sweep *s, const struct bn_point *p,
             look->started = look->ended = 0;
             look->status = look->exit_class = -1;
             look->submitted = t;
-            stopped = false;
+            stopped = 0;
         } else if (strcmp(event, "start") == 0) {
             look->restarts += look->started > 0;
             look->started = t;
@@ -215,8 +218,9 @@ static bool read_history(const struct bn_sweep *s, const struct bn_point *p,
             look->ended = t;
             look->status = a;
             look->exit_class = b;
-        } else if (strcmp(event, "stop") == 0) {
-            stopped = true;
+        } else if (strcmp(event, "stop") == 0
+                   || strcmp(event, "cancel") == 0) {
+            stopped = event[0];
         }
     }
     if (f)
@@ -237,7 +241,7 @@ void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
     if (rec->time == 0)
         return; /* new */
     look->changed = rec->hash.hi != p->hash.hi || rec->hash.lo != p->hash.lo;
-    bool stopped = read_history(s, p, look);
+    char stopped = read_history(s, p, look);
     const struct bn_job *job =
         q && rec->job ? bn_queue_find(q, rec->job, rec->task) : NULL;
     bool queued = rec->job == 0 ? r->local
@@ -246,9 +250,9 @@ void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
     bool over = look->ended >= look->started && look->ended > 0;
 
     if (over && look->status == 0)
-        look->state = stopped ? BN_STATE_STOPPED : BN_STATE_DONE;
+        look->state = stopped == 's' ? BN_STATE_STOPPED : BN_STATE_DONE;
     else if (stopped && !queued)
-        look->state = BN_STATE_STOPPED;
+        look->state = stopped == 's' ? BN_STATE_STOPPED : BN_STATE_CANCELLED;
     else if (over && look->exit_class != BN_ERR_AGAIN)
         look->state = BN_STATE_FAILED;
     else if (over)

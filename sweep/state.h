@@ -2,10 +2,11 @@
  *
  *   DIR/.burnish/jobs.jsonl   a line for each point submitted (append only)
  *   DIR/NAME/history          a line for each event of the point:
- *       submit TIME
+ *       submit TIME             (not before the first start)
  *       start TIME JOB RESTARTS NODES
  *       end TIME JOB STATUS CLASS
  *       stop TIME REASON        (asha)
+ *       cancel TIME
  */
 #ifndef BN_SWEEP_STATE_H
 #define BN_SWEEP_STATE_H
@@ -16,6 +17,7 @@
 struct bn_record {
     uint32_t job;  /* array id; 0: launched here */
     int32_t task;  /* -1: no array */
+    uint32_t tokenize; /* job that it waits for; 0: none */
     struct bn_hash hash;
     double time;
 };
@@ -28,9 +30,11 @@ struct bn_records {
 int bn_records_read(struct bn_records *r, const struct bn_sweep *s,
                     struct bn_err *err);
 void bn_records_release(struct bn_records *r);
-/* Append records of points and sync: what Slurm accepted is not forgotten. */
+/* Append records of points: what Slurm accepted is not forgotten, whatever
+ * becomes of this process. The caller syncs the folder in the end. */
 int bn_records_add(const struct bn_sweep *s, const size_t *points, size_t n,
-                   uint32_t job, bool array, struct bn_err *err);
+                   uint32_t job, bool array, uint32_t tokenize,
+                   struct bn_err *err);
 
 enum bn_state {
     BN_STATE_NEW,      /* never submitted */
@@ -39,6 +43,7 @@ enum bn_state {
     BN_STATE_DONE,     /* its last run ended with 0 */
     BN_STATE_FAILED,   /* it ended with a class that is not tried again */
     BN_STATE_STOPPED,  /* early, by asha */
+    BN_STATE_CANCELLED, /* by burnish sweep cancel */
     BN_STATE_LOST,     /* its job is over and left no end: node failure
                         * without requeue, time limit, scancel */
     BN_NSTATE
@@ -65,8 +70,8 @@ char *bn_record_name(const struct bn_record *r, char *out);
 
 /* malloc'ed: DIR/.burnish/FILE. */
 char *bn_sweep_file(const struct bn_sweep *s, const char *file);
-/* Append a line to a point's history. */
+/* Append a line to a point's history; 'make' false: only if there is one. */
 int bn_history_add(const struct bn_sweep *s, const struct bn_point *p,
-                   const char *line, struct bn_err *err);
+                   const char *line, bool make, struct bn_err *err);
 
 #endif

@@ -16,10 +16,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "sweep/child.h"
 #include "sweep/cmd.h"
 #include "sweep/script.h"
+#include "sweep/slurmlib.h"
 #include "sweep/template.h"
+
+/* Jobs from which on libslurm is worth its start. */
+enum { MANY = 4 };
 
 /* The work of one submit. */
 struct work {
@@ -58,7 +63,8 @@ static int decide(struct work *w, struct bn_submit *sub, struct bn_err *err)
         bool busy = look.state == BN_STATE_PENDING
                     || look.state == BN_STATE_RUNNING;
         bool bad = look.state == BN_STATE_FAILED
-                   || look.state == BN_STATE_LOST;
+                   || look.state == BN_STATE_LOST
+                   || look.state == BN_STATE_CANCELLED;
         if (busy && look.changed)
             return bn_fail(err, BN_ERR_USAGE,
                            "point %s has changed while its job %s is in the "
@@ -127,6 +133,42 @@ static int lay_out_point(struct work *w, size_t k, struct bn_err *err)
     return rc;
 }
 
+struct layout {
+    struct work *w;
+    int threads;
+    struct bn_err *err; /* [threads] */
+    bool *failed;       /* [threads] */
+};
+
+static void lay_out_share(void *arg, int index)
+{
+    struct layout *l = arg;
+    for (size_t k = (size_t)index; k < l->w->n; k += (size_t)l->threads) {
+        if (lay_out_point(l->w, k, &l->err[index]) < 0) {
+            l->failed[index] = true;
+            return;
+        }
+    }
+}
+
+static int lay_out_points(struct work *w, struct bn_err *err)
+{
+    struct layout l = { .w = w, .threads = bn_cpu_count() };
+    double begin = bn_now();
+    int rc = 0;
+
+    l.err = BN_NEWN(struct bn_err, (size_t)l.threads);
+    l.failed = BN_NEWN(bool, (size_t)l.threads);
+    bn_parallel(l.threads, lay_out_share, &l);
+    for (int i = 0; i < l.threads && rc == 0; i++)
+        if (l.failed[i])
+            rc = bn_fail(err, l.err[i].code, "%s", l.err[i].text);
+    free(l.err);
+    free(l.failed);
+    bn_debug("wrote %zu points in %.4f s", w->n, bn_now() - begin);
+    return rc;
+}
+
 static int lay_out(struct work *w, struct bn_err *err)
 {
     char *logs = bn_path_join(w->s->dir, "logs");
@@ -150,13 +192,8 @@ static int lay_out(struct work *w, struct bn_err *err)
             w->batch = NULL;
         }
     }
-    for (size_t k = 0; rc == 0 && k < w->n; k++)
-        rc = lay_out_point(w, k, err);
-    int fd = rc == 0 ? open(w->s->dir, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        syncfs(fd);
-        close(fd);
-    }
+    if (rc == 0)
+        rc = lay_out_points(w, err);
     free(logs);
     free(dir);
     free(lib);
@@ -383,8 +420,17 @@ static int announce(struct work *w, const struct script *x,
     int rc = 0;
     snprintf(line, sizeof(line), "submit %.0f\n", bn_wall_time());
     for (size_t k = x->first; rc == 0 && k < x->first + x->n; k++)
-        rc = bn_history_add(w->s, &w->s->points[w->points[k]], line, err);
+        rc = bn_history_add(w->s, &w->s->points[w->points[k]], line,
+                            false, err);
     return rc;
+}
+
+/* Through the library where it is of use, else sbatch. */
+static int hand_over(struct bn_slurmlib *lib, const struct bn_submission *sub,
+                     uint32_t *job, struct bn_err *err)
+{
+    int rc = lib ? bn_slurmlib_submit(lib, sub, job, err) : 0;
+    return rc == 0 ? bn_slurm_submit(sub, job, err) : rc > 0 ? 0 : -1;
 }
 
 static int submit_all(struct work *w, struct bn_submit *sub,
@@ -399,22 +445,26 @@ static int submit_all(struct work *w, struct bn_submit *sub,
     int rc = w->template ? make_scripts(w, &x, &n, err) : -1;
     if (rc == 0)
         rc = tokenize(w, err);
+    struct bn_slurmlib *lib = n >= MANY ? bn_slurmlib_open() : NULL;
+    double begin = bn_now();
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct bn_submission one = { .script = x[i].path,
                                      .after_ok = w->tokenize,
                                      .after_any = chain ? job : 0 };
         rc = announce(w, &x[i], err);
         if (rc == 0)
-            rc = bn_slurm_submit(&one, &job, err);
+            rc = hand_over(lib, &one, &job, err);
         if (rc < 0)
             break;
         rc = bn_records_add(w->s, w->points + x[i].first, x[i].n, job,
-                            w->s->launch == BN_LAUNCH_ARRAY, err);
+                            w->s->launch == BN_LAUNCH_ARRAY, w->tokenize, err);
         if (rc < 0)
             bn_err_prefix(err, "job %u was submitted but not recorded", job);
         else
             sub->submitted += x[i].n;
     }
+    bn_slurmlib_close(lib);
+    bn_debug("handed %zu jobs to Slurm in %.4f s", n, bn_now() - begin);
     for (size_t i = 0; i < n; i++)
         free(x[i].path);
     free(x);
@@ -444,6 +494,16 @@ static int lock_sweep(const struct bn_sweep *s, struct bn_err *err)
     return fd;
 }
 
+/* One sync of the file system in place of thousands of fsync. */
+static void sync_sweep(const struct bn_sweep *s)
+{
+    int fd = open(s->dir, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        syncfs(fd);
+        close(fd);
+    }
+}
+
 int bn_submit_run(const struct bn_sweep *s, struct bn_submit *sub,
                   struct bn_err *err)
 {
@@ -467,6 +527,7 @@ int bn_submit_run(const struct bn_sweep *s, struct bn_submit *sub,
             rc = bn_local_run(s, w.points, w.n, sub, err);
     } else if (rc == 0) {
         rc = submit_all(&w, sub, err);
+        sync_sweep(s);
     }
 done:
     bn_records_release(&w.records);
@@ -487,7 +548,7 @@ int bn_submit_cancel(const struct bn_sweep *s, const char *const *names,
     const char **argv = BN_NEWN(const char *, s->n + 2);
     struct bn_records r = { 0 };
     struct bn_queue q = { 0 };
-    char job[32];
+    char job[32], line[48];
     int rc = -1;
 
     *n = 0;
@@ -502,8 +563,12 @@ int bn_submit_cancel(const struct bn_sweep *s, const char *const *names,
         bn_record_name(rec, job);
         if (*n == 0 || strcmp(argv[*n], job) != 0)
             argv[++*n] = bn_strdup(job);
+        snprintf(line, sizeof(line), "cancel %.0f\n", bn_wall_time());
+        if (bn_history_add(s, &s->points[i], line, true, err) < 0)
+            goto done;
     }
     struct bn_child c = { .argv = argv, .timeout = 60 };
+    argv[*n + 1] = NULL;
     rc = *n > 0 ? bn_child_must(&c, err) : 0;
     bn_child_release(&c);
 done:

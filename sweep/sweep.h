@@ -111,6 +111,8 @@ void bn_sweep_build(struct bn_sweep *s, struct bn_problems *p);
 /* Memory that lives as long as the sweep. */
 void *bn_sweep_alloc(struct bn_sweep *s, size_t n);
 const struct bn_yaml *bn_sweep_base(const struct bn_sweep *s);
+/* The keys of the winner's full run, or NULL. */
+const struct bn_yaml *bn_sweep_full(const struct bn_sweep *s);
 /* Keys that a sweep sets itself and no file may. */
 bool bn_sweep_owns(const char *key);
 

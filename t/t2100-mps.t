@@ -33,7 +33,7 @@ RECORD=$PWD/record PATH=$PWD/bin:$PATH TMPDIR=$PWD/tmp
 export RECORD PATH TMPDIR
 unset SLURM_JOB_ID
 trap 'kill $(cat record.pids) 2>/dev/null; die' EXIT
-mps="$BN_BUILDDIR/sweep/sweep-check mps"
+mps="$BN_BUILDDIR/burnish mps"
 uid=$(id -u)
 
 test_expect_success 'it wants a job' '

@@ -10,7 +10,7 @@ bn_cluster
 # perl stands in for the trainer: it can listen and be deaf to TERM.
 bin=$bn_dir/bin
 mkdir "$bin" "$bn_dir/other" shm tmp
-cp "$BN_BUILDDIR/sweep/sweep-check" "$bin/burnish"
+cp "$BN_BUILDDIR/burnish" "$bin/burnish"
 cp /usr/bin/perl "$bin/burnish-train"
 cp /usr/bin/perl "$bin/helper"
 cp /usr/bin/perl "$bn_dir/other/burnish-train"

@@ -68,6 +68,13 @@ bn_clean()
 bn_requeue()
 {
     local n=${SLURM_RESTART_COUNT:-0}
+    # Ranks cannot tell scancel from preemption: both are a TERM. In the
+    # grace time of a preemption the job still runs; one that Slurm ends
+    # already is cancelled, or requeued by Slurm itself.
+    if ! scontrol show job "$bn_job" | grep -q 'JobState=RUNNING'; then
+        bn_say "not requeued here: Slurm is ending it"
+        return 1
+    fi
     if test "$n" -ge "$bn_requeues"; then
         bn_say "not requeued: it has been $n times, the limit of the sweep"
         return 1

@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "sweep/cmd.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,9 @@ const struct bn_cmd bn_cmds[] = {
     {"tokenize", bn_cmd_tokenize, "make a run's token cache and show it"},
     {"render", bn_cmd_render, "turn lines of messages into text"},
     {"convert", bn_cmd_convert, "bring in a checkpoint of another layout"},
+    {"sweep", bn_cmd_sweep, "check, submit, watch and rank many runs"},
+    {"clean", bn_cmd_clean, "end and remove what jobs left behind here"},
+    {"mps", bn_cmd_mps, "the MPS daemon of one job"},
     {NULL, NULL, NULL},
 };
 
@@ -75,6 +80,7 @@ int main(int argc, char **argv)
         printf("burnish %s\n", PACKAGE_VERSION);
         return 0;
     }
+    signal(SIGPIPE, SIG_IGN); /* children that end early are no fault */
     for (const struct bn_cmd *c = bn_cmds; c->name != NULL; c++)
         if (strcmp(c->name, argv[1]) == 0)
             return c->run(argc - 1, argv + 1);

@@ -24,7 +24,8 @@ burnish_SOURCES = \
 	src/cmd/cmd_tokenize.c \
 	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h
-burnish_LDADD = src/cmd/libcmd.a $(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS)
+burnish_LDADD = src/cmd/libcmd.a $(SWEEP_LIBS) $(CONVERT_LIBS) $(METRICS_LIBS) \
+	$(DATA_LIBS)
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c

@@ -80,3 +80,69 @@ bn_job_go()
     bn_wait 60 bn_job_is "$1" PENDING \
         && scontrol update "JobId=$1" StartTime=now+3
 }
+
+# An installation of its own in $bn_dir/bin, first on PATH: burnish, and
+# t/slurm/rank.sh in place of burnish-train ("bn_sweep_bin real": the real
+# one).
+bn_sweep_bin()
+{
+    bn_require JQ "no jq" command -v jq
+    mkdir "$bn_dir/bin" && cp "$BN_BUILDDIR/burnish" "$bn_dir/bin/" || exit 1
+    if test "$1" = real; then
+        cp "$BN_BUILDDIR/burnish-train" "$bn_dir/bin/" || exit 1
+    else
+        cp "$BN_SRCDIR/t/slurm/rank.sh" "$bn_dir/bin/burnish-train" || exit 1
+    fi
+    PATH=$bn_dir/bin:$PATH
+    BURNISH_TEMPLATES=$BN_SRCDIR/templates
+    export PATH BURNISH_TEMPLATES
+}
+
+# The base of a sweep that really trains: a tiny random model, a tokenizer
+# of single characters, and pairs, all made here.
+bn_base()
+{
+    test -s pairs.jsonl || bn_pairs 24 >pairs.jsonl
+    test -d tiny || bn_tiny
+    cat <<END
+base:
+  task: orpo
+  init: random
+  config_name: tiny
+  tokenizer_name_or_path: tiny
+  train_file: pairs.jsonl
+  max_steps: 10
+END
+}
+
+# The folder tiny: config of t/data's smallest model, whose 97 tokens are a
+# space, <s>, </s> and the printable ASCII.
+bn_tiny()
+{
+    mkdir tiny &&
+    cp "$BN_SRCDIR/t/data/arch-variants/llama-untied/config.json" tiny/ &&
+    chmod u+w tiny/config.json &&
+    echo '{"bos_token":"<s>","eos_token":"</s>"}' >tiny/tokenizer_config.json &&
+    jq -n '{version: "1.0", truncation: null, padding: null,
+        added_tokens: [{id: 1, content: "<s>"}, {id: 2, content: "</s>"}]
+            | map(. + {single_word: false, lstrip: false, rstrip: false,
+                       normalized: false, special: true}),
+        normalizer: null,
+        pre_tokenizer: {type: "ByteLevel", add_prefix_space: false,
+                        trim_offsets: true, use_regex: true},
+        post_processor: null,
+        decoder: {type: "ByteLevel", add_prefix_space: true,
+                  trim_offsets: true, use_regex: true},
+        model: {type: "BPE", dropout: null, unk_token: null,
+                continuing_subword_prefix: null, end_of_word_suffix: null,
+                fuse_unk: false, byte_fallback: false, merges: [],
+                vocab: ({"Ġ": 0, "<s>": 1, "</s>": 2}
+                    + ([range(33; 127) | {([.] | implode): (. - 30)}]
+                       | add))}}' >tiny/tokenizer.json
+}
+
+# bn_pairs N: preference pairs as JSON lines
+bn_pairs()
+{
+    seq "$1" | sed 's/.*/{"prompt":"count & ","chosen":"& is & and more","rejected":"no & at all"}/'
+}

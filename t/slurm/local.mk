@@ -1,6 +1,14 @@
 # t/slurm: the private cluster, and the tests that run on it
-EXTRA_DIST += t/tlib.sh t/slurm/lib.sh t/slurm/cluster.sh
+EXTRA_DIST += t/slurm/lib.sh t/slurm/cluster.sh t/slurm/rank.sh \
+	t/slurm/bench.sh
 
-SLURM_TESTS = t/t2100-mps.t t/t8000-cluster.t t/t8100-clean.t
+SLURM_TESTS = t/t2000-sweep.t t/t2100-mps.t t/t8000-cluster.t t/t8100-clean.t \
+	t/t8200-sweep.t t/t8210-libslurm.t t/t8300-preempt.t
 TESTS += $(SLURM_TESTS)
 EXTRA_DIST += $(SLURM_TESTS)
+
+# Ten thousand points at the desk, and submission against a loop of sbatch.
+.PHONY: bench-sweep
+BENCHES += bench-sweep
+bench-sweep: burnish$(EXEEXT)
+	$(srcdir)/t/slurm/bench.sh burnish$(EXEEXT)
