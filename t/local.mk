@@ -13,6 +13,7 @@ include t/slurm/local.mk
 # One a line, slow ones first.
 SHARNESS_TESTS = \
 	t/t5100-layouts.t \
+	t/t7110-layouts.t \
 	t/t5001-ranks-slurm.t \
 	t/t6100-emulated-gpu.t \
 	t/t7001-resume.t \

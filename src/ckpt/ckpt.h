@@ -49,11 +49,11 @@ char *bn_ckpt_tmp(const char *output_dir, long step);
 /* Make it, empty: what an interrupted save of the same step left there is
  * removed. Local. */
 int bn_ckpt_begin(const char *tmp, struct bn_err *err);
-/* Write one shard into 'tmp', synced; sets s->bytes and s->hash. A failure
- * names the path; the file is removed. Local. */
+/* Write one shard into 'tmp', synced; data: masters and both moments
+ * [s->count] in host memory. Sets s->bytes and s->hash. A failure names the
+ * path; the file is removed. Local. */
 int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
-                        const struct bn_ckpt_state *state, struct bn_dev *dev,
-                        struct bn_err *err);
+                        const float *const data[3], struct bn_err *err);
 /* Write config and manifest (shards[n] of all ranks; 'loop' is stored as it
  * is, 'trajectory' is the run's fingerprint text, see conf.h), sync, and
  * rename 'tmp' to OUTPUT/checkpoint-STEP. If that exists already it is

@@ -8,10 +8,10 @@ HF_LIBS = src/ckpt/libhf.a src/format/libformat.a $(MODELCONF_LIBS)
 
 # What needs no device: the login tool uses it
 src_ckpt_libckptio_a_SOURCES = src/ckpt/ckpt.h src/ckpt/read.c \
-	src/ckpt/reshard.c src/ckpt/write.c
+	src/ckpt/reshard.c src/ckpt/shard.c src/ckpt/write.c
 CKPTIO_LIBS = src/ckpt/libckptio.a $(HF_LIBS)
 
-src_ckpt_libckpt_a_SOURCES = src/ckpt/restore.c src/ckpt/shard.c
+src_ckpt_libckpt_a_SOURCES = src/ckpt/restore.c
 CKPT_LIBS = src/ckpt/libckpt.a $(CKPTIO_LIBS) $(OPTIM_LIBS) $(HF_LIBS)
 
 if HAVE_CMOCKA

@@ -1,4 +1,4 @@
-/* One shard from device memory to its file. */
+/* One shard from host memory to its file. */
 #include "config.h"
 #include "ckpt/ckpt.h"
 #include "base/mem.h"
@@ -11,68 +11,48 @@
 
 enum { BLOCK = 8 << 20 };
 
-struct writer {
-    int fd;
-    const char *path;
-    struct bn_hasher *hash;
-    size_t bytes;
-    char *block;
-    struct bn_dev *dev;
-};
-
-static int put(struct writer *w, const float *p, size_t n,
-               struct bn_err *err)
+/* Hashed while it is in the cache. */
+static int put(int fd, struct bn_hasher *hash, const char *path,
+               const float *data, size_t n, struct bn_err *err)
 {
-    enum { STEP = BLOCK / sizeof(float) };
+    const char *p = (const char *)data;
+    size_t bytes = n * sizeof(float);
 
-    for (size_t i = 0; i < n; i += STEP) {
-        size_t k = n - i < STEP ? n - i : STEP;
+    for (size_t at = 0; at < bytes; at += BLOCK) {
+        size_t k = bytes - at < BLOCK ? bytes - at : BLOCK;
 
-        w->dev->op.to_host(w->dev, w->block, BN_F32, p + i, BN_F32, k);
-        if (bn_dev_check(w->dev, err) < 0
-            || bn_write_all(w->fd, w->block, k * sizeof(float), w->path, err)
-                   < 0)
+        bn_hasher_add(hash, p + at, k);
+        if (bn_write_all(fd, p + at, k, path, err) < 0)
             return -1;
-        bn_hasher_add(w->hash, w->block, k * sizeof(float));
-        w->bytes += k * sizeof(float);
     }
     return 0;
 }
 
+static int failed(struct bn_err *err, const char *what, const char *path)
+{
+    return bn_fail(err, bn_err_from_errno(errno), "cannot %s '%s': %s", what,
+                   path, strerror(errno));
+}
+
 int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
-                        const struct bn_ckpt_state *state, struct bn_dev *dev,
-                        struct bn_err *err)
+                        const float *const data[3], struct bn_err *err)
 {
     char name[BN_CKPT_NAME];
     char *path = bn_path_join(tmp, bn_ckpt_shard_name(s, name));
-    struct writer w = {.path = path, .dev = dev};
-    int rc = -1;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    struct bn_hasher *hash = bn_hasher_begin();
+    int rc = fd < 0 ? failed(err, "create", path) : 0;
 
-    w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w.fd < 0) {
-        bn_fail(err, bn_err_from_errno(errno), "cannot create '%s': %s", path,
-                strerror(errno));
-        free(path);
-        return -1;
-    }
-    w.block = bn_malloc(BLOCK);
-    w.hash = bn_hasher_begin();
-    if (put(&w, state->master, s->count, err) == 0
-        && put(&w, state->m, s->count, err) == 0
-        && put(&w, state->v, s->count, err) == 0) {
-        rc = fsync(w.fd);
-        if (rc < 0)
-            bn_fail(err, bn_err_from_errno(errno), "cannot sync '%s': %s",
-                    path, strerror(errno));
-    }
-    if (close(w.fd) < 0 && rc == 0)
-        rc = bn_fail(err, bn_err_from_errno(errno), "cannot close '%s': %s",
-                     path, strerror(errno));
-    s->hash = bn_hasher_end(w.hash);
-    s->bytes = w.bytes;
-    if (rc < 0)
+    for (int k = 0; rc == 0 && k < 3; k++)
+        rc = put(fd, hash, path, data[k], s->count, err);
+    if (rc == 0 && fsync(fd) < 0)
+        rc = failed(err, "sync", path);
+    if (fd >= 0 && close(fd) < 0 && rc == 0)
+        rc = failed(err, "close", path);
+    if (fd >= 0 && rc < 0)
         unlink(path);
-    free(w.block);
+    s->hash = bn_hasher_end(hash);
+    s->bytes = 3 * sizeof(float) * s->count;
     free(path);
     return rc;
 }

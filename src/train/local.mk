@@ -19,7 +19,9 @@ src_train_libtrain_a_SOURCES = \
 	src/train/pipeline.c src/train/pipeline.h \
 	src/train/record.c src/train/record.h \
 	src/train/run.c src/train/run.h \
+	src/train/clean.c src/train/export.c src/train/resume.c \
 	src/train/save.c src/train/save.h \
+	src/train/saved.c src/train/saved.h \
 	src/train/score.c src/train/score.h \
 	src/train/session.c src/train/session.h \
 	src/train/step.c src/train/step.h \

@@ -22,8 +22,9 @@ struct loop {
     struct bn_trainer *t;
     const struct bn_run *run;
     struct bn_metrics *metrics; /* rank 0 only */
+    struct bn_saver *saver;
     struct bn_saved state; /* what a checkpoint remembers of the loop */
-    int stop; /* a signal that any rank got, as agreed after the last step */
+    struct bn_word word; /* as agreed after the last step */
     bool stopped; /* the run ends by it, in order */
     double began;
 };
@@ -129,7 +130,7 @@ static int save(struct loop *l, long step, struct bn_err *err)
     l->state.step = step;
     if (leads(l) && bn_metrics_sync(l->metrics, err) < 0)
         return -1;
-    if (bn_save_checkpoint(l->s, &l->state, err) < 0)
+    if (bn_save_begin(l->saver, &l->state, err) < 0)
         return -1;
     l->state.saved_step = step;
     return 0;
@@ -138,15 +139,16 @@ static int save(struct loop *l, long step, struct bn_err *err)
 /* A stop signal: commit what there is, and say what came of it. */
 static int stop(struct loop *l, long step, struct bn_err *err)
 {
-    int sig = l->stop;
+    int sig = l->word.stop;
 
-    if (l->run->save.save_on_signal && l->state.saved_step != step) {
-        if (save(l, step, err) < 0)
-            return -1;
-        if (bn_stop_signal() != 0)
-            bn_info("signal %d: step %ld is saved, %.2f s after the signal",
-                    sig, step, bn_now() - bn_stop_time());
-    }
+    if (l->run->save.save_on_signal && l->state.saved_step != step
+        && save(l, step, err) < 0)
+        return -1;
+    if (bn_save_finish(l->saver, err) < 0)
+        return -1;
+    if (l->run->save.save_on_signal && bn_stop_signal() != 0)
+        bn_info("signal %d: step %ld is saved, %.2f s after the signal", sig,
+                step, bn_now() - bn_stop_time());
     l->stopped = true;
     return bn_fail(err, BN_ERR_AGAIN, "stopped by signal %d after step %ld",
                    sig, step);
@@ -186,22 +188,32 @@ static int after_step(struct loop *l, long step, struct bn_err *err)
     return 0;
 }
 
-/* The end of a step is where all ranks agree: that it went well, and whether
- * a signal came to any of them. */
+/* The end of a step is where all ranks agree: that it went well, whether a
+ * signal came to any of them, and whether all have written their shards. */
+static int agree(struct loop *l, int rc, struct bn_err *err)
+{
+    l->word.busy = bn_save_busy(l->saver);
+    if (bn_session_agree(l->s, rc, &l->word, err) < 0)
+        return -1;
+    if (bn_save_pending(l->saver) && !l->word.busy)
+        return bn_save_commit(l->saver, err);
+    return 0;
+}
+
 static int steps(struct loop *l, struct bn_err *err)
 {
     long total = l->t->total_steps;
 
-    if (bn_session_agree(l->s, 0, &l->stop, err) < 0)
+    if (agree(l, 0, err) < 0)
         return -1;
     for (long step = l->state.step; step < total && !hopeless(l); step++) {
-        if (l->stop != 0)
+        if (l->word.stop != 0)
             return stop(l, step, err);
         int rc = one_step(l, step, err);
 
         if (rc == 0)
             rc = after_step(l, step + 1, err);
-        if (bn_session_agree(l->s, rc, &l->stop, err) < 0)
+        if (agree(l, rc, err) < 0)
             return -1;
         l->state.step = step + 1;
         if (hopeless(l) && leads(l))
@@ -226,6 +238,8 @@ static int finish(struct loop *l, struct bn_err *err)
         return -1;
     if (run->save.save_strategy != BN_RUN_STRATEGY_NO
         && l->state.saved_step != step && save(l, step, err) < 0)
+        return -1;
+    if (bn_save_finish(l->saver, err) < 0)
         return -1;
     if (bn_save_model(l->s, &l->state, err) < 0)
         return -1;
@@ -264,6 +278,9 @@ static int train(struct loop *l, struct bn_err *err)
         return -1;
     if (leads(l))
         bn_save_clean(l->run);
+    l->saver = bn_saver_create(l->s, err);
+    if (l->saver == NULL)
+        return -1;
     if (leads(l) && open_metrics(l, err) < 0)
         return -1;
     long done = l->state.step;
@@ -356,6 +373,7 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
         rc = train(&l, err);
     if (rc < 0)
         bn_phase_fail(err);
+    bn_saver_destroy(l.saver);
     bn_metrics_close(l.metrics);
     bn_session_close(&s, rc < 0 && !l.stopped);
     return rc;

@@ -20,9 +20,27 @@ struct bn_saved {
     long bad_evals; /* evaluations since it improved enough */
 };
 
-/* Commit output_dir/checkpoint-STEP and prune old ones. Collective. */
-int bn_save_checkpoint(struct bn_session *s, const struct bn_saved *state,
-                       struct bn_err *err);
+/* Saves one checkpoint at a time, in the background. */
+struct bn_saver;
+struct bn_saver *bn_saver_create(struct bn_session *s, struct bn_err *err);
+/* Waits for this rank's writer; what is not committed is lost. NULL is
+ * allowed. Local. */
+void bn_saver_destroy(struct bn_saver *v);
+
+/* Begin output_dir/checkpoint-STEP: finish a former save, copy the state, and
+ * return while it is written. Collective. */
+int bn_save_begin(struct bn_saver *v, const struct bn_saved *state,
+                  struct bn_err *err);
+/* Begun and not committed: the same on all ranks. */
+bool bn_save_pending(const struct bn_saver *v);
+/* This rank still writes. */
+bool bn_save_busy(const struct bn_saver *v);
+/* Wait for the writers, commit, and prune old ones. A failure of any rank
+ * leaves older checkpoints as they are. Collective. */
+int bn_save_commit(struct bn_saver *v, struct bn_err *err);
+/* The same if one is pending. Collective. */
+int bn_save_finish(struct bn_saver *v, struct bn_err *err);
+
 /* As 'resume' says: nothing, the newest whole checkpoint, or a named one. The
  * weights, the optimizer and '*state' are then those of its step. Collective.
  */

@@ -144,22 +144,22 @@ static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
     return bn_session_agree(s, s->trainer != NULL ? 0 : -1, NULL, err);
 }
 
-int bn_session_agree(struct bn_session *s, int rc, int *stop,
+int bn_session_agree(struct bn_session *s, int rc, struct bn_word *word,
                      struct bn_err *err)
 {
     if (rc < 0)
         bn_phase_fail(err);
     /* A class in the high half and its rank in the low one: the largest names
      * a rank of the worst class. */
-    int64_t v[2] = {rc < 0 ? (int64_t)err->code << 32 | s->info.rank : 0,
-                    bn_stop_signal()};
+    int64_t v[3] = {rc < 0 ? (int64_t)err->code << 32 | s->info.rank : 0,
+                    bn_stop_signal(), word != NULL && word->busy};
 
     if (s->info.size > 1
-        && s->world->ops->allreduce(s->world, v, BN_I64, 2, BN_MAX,
+        && s->world->ops->allreduce(s->world, v, BN_I64, 3, BN_MAX,
                                     rc < 0 ? NULL : err) < 0)
         return -1;
-    if (stop != NULL)
-        *stop = (int)v[1];
+    if (word != NULL)
+        *word = (struct bn_word){(int)v[1], v[2] != 0};
     if (v[0] != 0 && rc == 0) {
         int who = (int)(v[0] & 0x7fffffff);
 

@@ -34,11 +34,16 @@ enum bn_session_flags {
  * left, and the failure is published. Collective. */
 int bn_session_open(struct bn_session *s, const struct bn_run *run,
                     unsigned flags, int max_tokens, struct bn_err *err);
+/* What ranks tell each other when they agree: in this rank's, out any's. */
+struct bn_word {
+    int stop;  /* out: a signal that asked to stop, or 0 */
+    bool busy; /* in the background */
+};
+
 /* The agreement point of all ranks: rc < 0 with 'err' is this rank's failure,
- * which is published. -1 if any rank failed, with the class of one. '*stop'
- * (NULL: not asked) is a signal that asked any rank to stop, or 0.
- * Collective. */
-int bn_session_agree(struct bn_session *s, int rc, int *stop,
+ * which is published. -1 if any rank failed, with the class of one. 'word'
+ * may be NULL. Collective. */
+int bn_session_agree(struct bn_session *s, int rc, struct bn_word *word,
                      struct bn_err *err);
 /* failed: this rank ends out of order, so the others are not waited for. */
 void bn_session_close(struct bn_session *s, bool failed);

@@ -1,0 +1,186 @@
+/* Where a run goes on. */
+#include "config.h"
+#include "train/saved.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool leads(const struct bn_session *s)
+{
+    return s->info.rank == 0;
+}
+
+int bn_saved_restore(struct bn_trainer *t, const struct bn_ckpt *c,
+                     struct bn_err *err)
+{
+    struct bn_optim *o = t->optim;
+    struct bn_model *m = t->model;
+    struct bn_ckpt_state mem = {o->master, o->m, o->v};
+
+    if (bn_ckpt_read(c, &m->params, o->begin, o->count, &mem, t->dev, err)
+        < 0)
+        return -1;
+    if (m->t != BN_F32)
+        t->dev->op.cast(t->dev,
+                        (char *)m->w + o->begin * bn_dtype_size(m->t), m->t,
+                        o->master, BN_F32, o->count);
+    if (bn_optim_gather(o, err) < 0)
+        return -1;
+    bn_model_changed(m);
+    return bn_dev_check(t->dev, err);
+}
+
+/* The config beside the shards must be this run's: equal shapes would not
+ * show another RoPE, window or norm. */
+static int same_model(const struct bn_session *s, const struct bn_ckpt *c,
+                      struct bn_err *err)
+{
+    json_t *was = bn_model_config_json(&c->cfg, NULL, BN_F32);
+    json_t *is = bn_model_config_json(&s->cfg, NULL, BN_F32), *v;
+    const char *key;
+    int rc = 0;
+
+    json_object_update_missing(was, is); /* keys of both, for the loop */
+    json_object_foreach(was, key, v)
+        if (rc == 0 && !json_equal(v, json_object_get(is, key))) {
+            char *a = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+            char *b = json_dumps(json_object_get(is, key),
+                                 JSON_ENCODE_ANY | JSON_COMPACT);
+
+            rc = bn_fail(err, BN_ERR_USAGE, "the model has changed: %s was %s"
+                         " and is %s", key, a, b != NULL ? b : "absent");
+            free(a);
+            free(b);
+        }
+    json_decref(was);
+    json_decref(is);
+    return rc;
+}
+
+static int resume(struct bn_session *s, const struct bn_ckpt *c,
+                  struct bn_saved *state, struct bn_err *err)
+{
+    char *print = bn_saved_fingerprint(s);
+    int rc = bn_run_trajectory_same(c->trajectory, print, err);
+
+    if (rc == 0)
+        rc = same_model(s, c, err);
+    free(print);
+    if (rc < 0)
+        return bn_err_prefix(err, "cannot go on from '%s' (give another "
+                             "output_dir)", c->path);
+    if (bn_saved_parse(c->loop, c->path, state, err) < 0
+        || bn_saved_restore(s->trainer, c, err) < 0)
+        return -1;
+    s->trainer->optim->step = state->step;
+    if (leads(s))
+        bn_info("resumed from '%s' after step %ld", c->path, state->step);
+    return 0;
+}
+
+/* resume: never, on a directory that holds a run: refuse to mix the two. */
+static int must_be_new(const struct bn_session *s, struct bn_err *err)
+{
+    static const char *const marks[] = {"metrics.jsonl", "model"};
+    const char *out = s->run->output_dir;
+    long *steps;
+    size_t n;
+    int rc = 0;
+
+    if (bn_ckpt_list(out, &steps, &n, err) < 0)
+        return -1;
+    free(steps);
+    if (n > 0)
+        rc = bn_fail(err, BN_ERR_USAGE, "'%s' holds %zu checkpoints of "
+                     "another run and resume is never: give another "
+                     "output_dir or remove them", out, n);
+    for (size_t i = 0; i < BN_COUNT(marks) && rc == 0; i++) {
+        char *path = bn_path_join(out, marks[i]);
+
+        if (bn_exists(path))
+            rc = bn_fail(err, BN_ERR_USAGE, "'%s' is there already and resume "
+                         "is never: give another output_dir or remove it",
+                         path);
+        free(path);
+    }
+    return rc;
+}
+
+struct bn_ckpt *bn_saved_open(struct bn_session *s, const char *path,
+                              bool *failed, struct bn_err *err)
+{
+    struct bn_ckpt *c = bn_ckpt_open(path, s->info.size, s->info.rank, err);
+    int64_t bad = c == NULL;
+
+    *failed = true;
+    if (s->world->ops->allreduce(s->world, &bad, BN_I64, 1, BN_MAX,
+                                 c != NULL ? err : NULL) < 0) {
+        bn_ckpt_close(c);
+        return NULL;
+    }
+    if (bad != 0 && c != NULL) {
+        bn_ckpt_close(c);
+        bn_fail(err, BN_ERR_DATA, "another rank cannot open '%s'", path);
+        return NULL;
+    }
+    *failed = bad != 0;
+    return c;
+}
+
+/* The newest whole checkpoint, NULL if there is none; newer ones that are
+ * not whole are named. The list is rank 0's. */
+static int newest(struct bn_session *s, struct bn_ckpt **found,
+                  struct bn_err *err)
+{
+    long *steps = NULL;
+    size_t n = 0;
+    int64_t step = 0;
+    bool failed = true;
+
+    *found = NULL;
+    int rc = leads(s) ? bn_ckpt_list(s->run->output_dir, &steps, &n, err) : 0;
+    rc = bn_session_agree(s, rc, NULL, err);
+    while (rc == 0 && failed && step >= 0) {
+        struct bn_err why;
+
+        step = leads(s) && n > 0 ? steps[--n] : -1;
+        rc = s->world->ops->bcast(s->world, &step, sizeof(step), 0, err);
+        if (rc < 0 || step < 0)
+            break;
+        char *path = bn_asprintf("%s/checkpoint-%lld", s->run->output_dir,
+                                 (long long)step);
+        *found = bn_saved_open(s, path, &failed, &why);
+        if (failed)
+            bn_warn("checkpoint '%s' cannot be used, trying an older one: %s",
+                    path, why.text);
+        free(path);
+    }
+    free(steps);
+    return rc;
+}
+
+int bn_load_checkpoint(struct bn_session *s, struct bn_saved *state,
+                       struct bn_err *err)
+{
+    const char *how = s->run->save.resume;
+    struct bn_ckpt *c = NULL;
+    bool failed = false;
+    int rc = 0;
+
+    *state = (struct bn_saved){.saved_step = -1, .eval_step = -1};
+    if (strcmp(how, "never") == 0)
+        return bn_session_agree(s, must_be_new(s, err), NULL, err);
+    if (strcmp(how, "auto") == 0)
+        rc = newest(s, &c, err);
+    else
+        c = bn_saved_open(s, how, &failed, err);
+    if (failed)
+        rc = -1;
+    if (rc == 0 && c != NULL)
+        rc = resume(s, c, state, err);
+    bn_ckpt_close(c);
+    return bn_session_agree(s, rc, NULL, err);
+}
