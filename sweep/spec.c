@@ -96,13 +96,6 @@ static const struct bn_sweep_key keys[] = {
       "CPUs of the tokenizing job" },
     { "tokenize_time", BN_SWEEP_TIME, AT(tokenize_time), "02:00:00", .help =
       "time limit of the tokenizing job" },
-    { "scheduler", BN_SWEEP_CHOICE, AT(scheduler), "none",
-      .choices = CHOICES("none", "asha"), .help =
-      "asha: stop points early by successive halving" },
-    { "asha_rungs", BN_SWEEP_LIST, AT(asha_rungs), .help =
-      "steps at which asha compares the points" },
-    { "asha_reduction", BN_SWEEP_INT, AT(asha_reduction), "2", 2, 100, .help =
-      "asha goes on with the best 1/N of the points at a rung" },
     { "rank_by", BN_SWEEP_STR, AT(rank_by), .help =
       "metric that ranks first; by default nll_loss (orpo) or loss (sft)" },
 };
@@ -403,19 +396,6 @@ static void check_keys(struct bn_sweep *s, const struct bn_yaml *root,
     if (s->limit > 0 && s->launch != BN_LAUNCH_ARRAY)
         bn_problem_add(p, place_of(root, "limit"),
                        "limit has no effect unless launch is array");
-    if (s->scheduler == BN_SCHEDULER_ASHA && s->asha_rungs.n == 0)
-        bn_problem_add(p, place_of(root, "scheduler"),
-                       "scheduler asha needs asha_rungs");
-    if (s->scheduler == BN_SCHEDULER_NONE && s->asha_rungs.n > 0)
-        bn_problem_add(p, place_of(root, "asha_rungs"),
-                       "asha_rungs has no effect without scheduler: asha");
-    for (size_t i = 0; i < s->asha_rungs.n; i++) {
-        const char *t = s->asha_rungs.v[i];
-        if (*t == '\0' || t[strspn(t, "0123456789")]
-            || (i > 0 && atol(t) <= atol(s->asha_rungs.v[i - 1])))
-            bn_problem_add(p, place_of(root, "asha_rungs"),
-                           "asha_rungs needs ascending numbers of steps");
-    }
     for (size_t i = 0; i < s->sbatch.n; i++)
         if (!bn_str_starts(s->sbatch.v[i], "--"))
             bn_problem_add(p, place_of(root, "sbatch"),

@@ -26,8 +26,8 @@ char *bn_sweep_file(const struct bn_sweep *s, const char *file)
 const char *bn_state_name(enum bn_state s)
 {
     static const char *const name[] = { "new",    "pending", "running",
-                                        "done",   "failed",  "stopped",
-                                        "cancelled", "lost" };
+                                        "done",   "failed",  "cancelled",
+                                        "lost" };
     return name[s];
 }
 
@@ -186,13 +186,13 @@ int bn_history_add(const struct bn_sweep *s, const struct bn_point *p,
 
 /* --- Looking ---------------------------------------------------------------- */
 
-/* What the history says: the events since the last submission. Returns the
- * last of "stop" and "cancel" as its first letter, or 0. */
-static char read_history(const struct bn_sweep *s, const struct bn_point *p,
+/* What the history says: the events since the last submission. Returns
+ * whether it was cancelled. */
+static bool read_history(const struct bn_sweep *s, const struct bn_point *p,
                          struct bn_look *look)
 {
     char path[4096], line[1024], event[16], job[40], node[64];
-    char stopped = 0;
+    bool cancelled = false;
 
     snprintf(path, sizeof(path), "%s/%s/history", s->dir, p->name);
     FILE *f = fopen(path, "re");
@@ -206,7 +206,7 @@ static char read_history(const struct bn_sweep *s, const struct bn_point *p,
             look->started = look->ended = 0;
             look->status = look->exit_class = -1;
             look->submitted = t;
-            stopped = 0;
+            cancelled = false;
         } else if (strcmp(event, "start") == 0) {
             look->restarts += look->started > 0;
             look->started = t;
@@ -218,14 +218,13 @@ static char read_history(const struct bn_sweep *s, const struct bn_point *p,
             look->ended = t;
             look->status = a;
             look->exit_class = b;
-        } else if (strcmp(event, "stop") == 0
-                   || strcmp(event, "cancel") == 0) {
-            stopped = event[0];
+        } else if (strcmp(event, "cancel") == 0) {
+            cancelled = true;
         }
     }
     if (f)
         fclose(f);
-    return stopped;
+    return cancelled;
 }
 
 void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
@@ -241,7 +240,7 @@ void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
     if (rec->time == 0)
         return; /* new */
     look->changed = rec->hash.hi != p->hash.hi || rec->hash.lo != p->hash.lo;
-    char stopped = read_history(s, p, look);
+    bool cancelled = read_history(s, p, look);
     const struct bn_job *job =
         q && rec->job ? bn_queue_find(q, rec->job, rec->task) : NULL;
     bool queued = rec->job == 0 ? r->local
@@ -250,9 +249,9 @@ void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
     bool over = look->ended >= look->started && look->ended > 0;
 
     if (over && look->status == 0)
-        look->state = stopped == 's' ? BN_STATE_STOPPED : BN_STATE_DONE;
-    else if (stopped && !queued)
-        look->state = stopped == 's' ? BN_STATE_STOPPED : BN_STATE_CANCELLED;
+        look->state = BN_STATE_DONE;
+    else if (cancelled && !queued)
+        look->state = BN_STATE_CANCELLED;
     else if (over && look->exit_class != BN_ERR_AGAIN)
         look->state = BN_STATE_FAILED;
     else if (over)

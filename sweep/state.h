@@ -5,7 +5,6 @@
  *       submit TIME             (not before the first start)
  *       start TIME JOB RESTARTS NODES
  *       end TIME JOB STATUS CLASS
- *       stop TIME REASON        (asha)
  *       cancel TIME
  */
 #ifndef BN_SWEEP_STATE_H
@@ -42,7 +41,6 @@ enum bn_state {
     BN_STATE_RUNNING,
     BN_STATE_DONE,     /* its last run ended with 0 */
     BN_STATE_FAILED,   /* it ended with a class that is not tried again */
-    BN_STATE_STOPPED,  /* early, by asha */
     BN_STATE_CANCELLED, /* by burnish sweep cancel */
     BN_STATE_LOST,     /* its job is over and left no end: node failure
                         * without requeue, time limit, scancel */

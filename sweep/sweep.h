@@ -20,7 +20,6 @@ enum bn_launch {
     BN_LAUNCH_LOCAL,      /* here, in turn, without Slurm */
 };
 enum bn_tokenize { BN_TOKENIZE_JOB, BN_TOKENIZE_NOW, BN_TOKENIZE_NO };
-enum bn_scheduler { BN_SCHEDULER_NONE, BN_SCHEDULER_ASHA };
 
 /* What one job asks for; strings are NULL where unset. */
 struct bn_resources {
@@ -49,7 +48,7 @@ struct bn_point {
 
 struct bn_sweep {
     char *path, *name, *dir; /* dir is absolute */
-    unsigned launch, tokenize, scheduler;
+    unsigned launch, tokenize;
     struct bn_resources res;
     int64_t limit;        /* tasks of the array at once; 0: all */
     int64_t max_requeues;
@@ -59,8 +58,6 @@ struct bn_sweep {
     char *core;           /* ulimit -c */
     struct bn_run_list modules, container, sbatch;
     struct bn_run_list environment; /* "NAME=value" */
-    int64_t asha_reduction;
-    struct bn_run_list asha_rungs; /* steps, as text */
     char *rank_by;        /* a metric, or NULL: the task's default */
     struct bn_point *points;
     size_t n;
