@@ -55,7 +55,6 @@ src_train_test_tb_write_LDADD = $(METRICS_LIBS)
 
 noinst_PROGRAMS += src/train/bench/bench-step
 src_train_bench_bench_step_SOURCES = src/train/bench/step.c
-src_train_bench_bench_step_LDADD = $(OPTIM_LIBS) $(DATA_LIBS)
 
 # burnish-train with faults planted by the linker, for t/t5100-layouts.t
 check_PROGRAMS += src/train/test/mutant
@@ -64,3 +63,13 @@ src_train_test_mutant_SOURCES = src/train/test/mutant.c \
 src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)
 src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
 	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train
+
+src_train_bench_bench_step_LDADD = $(CKPT_LIBS) $(DATA_LIBS)
+
+BENCHES += bench-step
+EXTRA_DIST += src/train/bench/bench.sh src/train/bench/bench.py \
+	src/train/bench/peer.py
+.PHONY: bench-step
+bench-step: src/train/bench/bench-step
+	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/src/train/bench/bench.sh \
+		src/train/bench/bench-step$(EXEEXT) $(BENCH_STEP_NAMES)

@@ -103,9 +103,9 @@ def variants():
             seqs = json.load(f)["sequences"]
         for n in (100, 400):  # beyond windows and original lengths
             seqs.append(torch.randint(97, (n,), generator=gen).tolist())
-        for config in sorted(os.listdir(folder)):
-            if not config.startswith("config"):
-                continue
+        spellings = sorted((c for c in os.listdir(folder)
+                            if c.startswith("config")), key=len)
+        for config in spellings:  # config.json itself first
             if config != "config.json":
                 shutil.copy(f"{folder}/{config}", folder + "/config.json")
             model, odd = load(folder)

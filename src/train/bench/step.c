@@ -1,21 +1,26 @@
-/* Times training steps of a model with random weights on random tokens:
+/* Times training steps of a model on random tokens:
  *
- *     bench-step CONFIG.json --batch B --length T [--dtype bf16] [--threads N]
- *         [--steps N] [--task sft|orpo] [--ids FILE]
+ *     bench-step MODEL --batch B --length T [--dtype bf16] [--threads N]
+ *         [--steps N] [--task sft|orpo] [--prompt P] [--ids FILE] [--wait]
+ *         [--floor]
  *
- * Prints one JSON line: seconds of every step, tokens, FLOPs, page faults
- * after step 2, peak memory. With --ids the tokens are 32-bit integers read
- * from FILE, so that another program can be given the same. The steps are
- * taken one by one: a line on standard input starts each (--wait), so that
- * two programs can take turns.
+ * MODEL is a Hugging Face folder, or a config.json whose weights are drawn.
+ * With --ids the tokens are 32-bit integers read from FILE, so that another
+ * program can be given the same. Prints a JSON line when it is ready, one a
+ * step (seconds, loss) and a last one: page faults a step after step 2, peak
+ * memory, tokens. With --wait a line on standard input starts each step, so
+ * that two programs can take turns, and its end ends the steps. --floor: the
+ * least time of a step's matrix products, measured after the steps.
  */
 #include "config.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "ckpt/hf.h"
 #include "model/head.h"
 #include "model/init.h"
+#include "ops/floor.h"
 #include "optim/adamw.h"
 
 #include <getopt.h>
@@ -25,10 +30,10 @@
 #include <sys/resource.h>
 
 struct opts {
-    const char *config, *ids;
+    const char *model, *ids;
     int batch, length, prompt, threads, steps;
     enum bn_dtype t;
-    bool orpo, wait;
+    bool orpo, wait, floor;
 };
 
 struct bench {
@@ -60,7 +65,8 @@ static int parse(int argc, char **argv, struct opts *o)
         {"dtype", 1, NULL, 'd'},   {"threads", 1, NULL, 't'},
         {"steps", 1, NULL, 's'},   {"task", 1, NULL, 'k'},
         {"ids", 1, NULL, 'i'},     {"wait", 0, NULL, 'w'},
-        {"prompt", 1, NULL, 'p'},  {NULL, 0, NULL, 0}};
+        {"prompt", 1, NULL, 'p'},  {"floor", 0, NULL, 'f'},
+        {NULL, 0, NULL, 0}};
     int c;
 
     *o = (struct opts){.batch = 2, .length = 512, .steps = 5, .t = BN_F32};
@@ -93,13 +99,16 @@ static int parse(int argc, char **argv, struct opts *o)
         case 'w':
             o->wait = true;
             break;
+        case 'f':
+            o->floor = true;
+            break;
         default:
             return -1;
         }
     }
     if (optind + 1 != argc)
         return -1;
-    o->config = argv[optind];
+    o->model = argv[optind];
     return 0;
 }
 
@@ -175,16 +184,42 @@ static void carve(struct bench *x, struct bn_arena *a)
     bn_head_init(&x->h, x->m, rows, x->b.nscore, x->b.nseq, true, a);
 }
 
+static void weights(struct bench *x)
+{
+    struct bn_model *m = x->m;
+    const struct bn_ops *op = &x->dev->op;
+    size_t n = m->params.elems;
+    struct bn_err err;
+
+    if (!bn_is_dir(x->o.model)) {
+        bn_params_randomize(&m->params, &m->cfg, 1, m->w, m->t);
+        bn_optim_set_masters(x->optim);
+    } else {
+        float *flat = BN_NEWN(float, n);
+
+        must(bn_hf_load(x->o.model, &m->cfg, &m->params, flat, BN_F32, 0,
+                        NULL, &err), &err);
+        op->from_host(x->dev, m->w, m->t, flat, BN_F32, n);
+        if (m->t != BN_F32)
+            op->from_host(x->dev, x->optim->master, BN_F32, flat, BN_F32, n);
+        free(flat);
+    }
+    bn_model_changed(m);
+}
+
 static void set_up(struct bench *x)
 {
     const struct opts *o = &x->o;
+    char *config = bn_is_dir(o->model) ? bn_path_join(o->model, "config.json")
+                                       : bn_strdup(o->model);
     struct bn_optim_conf oc = {0.9, 0.999, 1e-8, 0.01, true, 1.0};
     struct bn_model_config cfg;
     struct bn_params ps;
     struct bn_arena plan;
     struct bn_err err;
 
-    must(bn_model_config_load(&cfg, o->config, NULL, &err), &err);
+    must(bn_model_config_load(&cfg, config, NULL, &err), &err);
+    free(config);
     x->dev = bn_dev_cpu(o->threads, &err);
     x->world = bn_comm_self();
     must(bn_mesh_init(&x->mesh, x->world, 1, 1, 1, 1, &err), &err);
@@ -197,9 +232,7 @@ static void set_up(struct bench *x)
     x->m = bn_model_create(&cfg, &ps, o->t, o->length, true, x->dev, &x->mesh,
                            &x->state, &err);
     x->optim = bn_optim_create(&oc, x->m, 0, n, &x->state, &err);
-    bn_params_randomize(&x->m->params, &cfg, 1, x->m->w, o->t);
-    bn_optim_set_masters(x->optim);
-    bn_model_changed(x->m);
+    weights(x);
     make_batch(x, cfg.vocab_size);
     bn_arena_plan(&plan, "plan");
     carve(x, &plan);
@@ -229,6 +262,31 @@ static double step(struct bench *x)
     return metrics[0];
 }
 
+/* The products of a step: each weight forward, to the input and to itself. */
+static double floor_seconds(struct bench *x)
+{
+    const struct bn_model *m = x->m;
+    int hidden = m->cfg.hidden_size, hd = m->cfg.head_dim;
+    const struct bn_gemm_shape w[] = {
+        {(m->heads + 2 * m->kv_heads) * hd, hidden, x->b.ntok, m->nlayers, 0},
+        {hidden, m->heads * hd, x->b.ntok, m->nlayers, 0},
+        {2 * m->ffn, hidden, x->b.ntok, m->nlayers, 0},
+        {hidden, m->ffn, x->b.ntok, m->nlayers, 0},
+        {m->vocab, hidden, x->b.nscore, 1, 0},
+    };
+    enum { N = sizeof(w) / sizeof(w[0]) };
+    struct bn_gemm_shape all[3 * N];
+    struct bn_err err;
+
+    for (int i = 0; i < 3 * N; i++) {
+        all[i] = w[i / 3];
+        all[i].kind = (enum bn_gemm_kind)(i % 3);
+    }
+    double s = bn_gemm_floor_seconds(x->dev, x->o.t, all, 3 * N, &err);
+    must(s < 0 ? -1 : 0, &err);
+    return s;
+}
+
 static long faults(void)
 {
     struct rusage r;
@@ -245,15 +303,16 @@ int main(int argc, char **argv)
     long before = 0;
 
     if (parse(argc, argv, &x.o) < 0) {
-        fprintf(stderr, "usage: bench-step CONFIG.json [--batch B] [--length "
-                "T] [--prompt P] [--dtype fp32|bf16] [--threads N] [--steps N]"
-                " [--task sft|orpo] [--ids FILE] [--wait]\n");
+        fprintf(stderr, "usage: bench-step MODEL [--batch B] [--length T] "
+                "[--prompt P] [--dtype fp32|bf16] [--threads N] [--steps N] "
+                "[--task sft|orpo] [--ids FILE] [--wait] [--floor]\n");
         return BN_ERR_USAGE;
     }
     set_up(&x);
     printf("{\"ready\":true}\n");
     fflush(stdout);
-    for (int i = 0; i < x.o.steps; i++) {
+    int i = 0;
+    for (; i < x.o.steps; i++) {
         if (x.o.wait && fgets(line, sizeof(line), stdin) == NULL)
             break;
         if (i == 2)
@@ -264,9 +323,12 @@ int main(int argc, char **argv)
                bn_now() - t0, loss);
         fflush(stdout);
     }
+    double each = i > 2 ? (double)(faults() - before) / (i - 2) : 0;
     getrusage(RUSAGE_SELF, &r);
-    printf("{\"faults_a_step\":%.1f,\"peak_bytes\":%ld,\"tokens\":%d}\n",
-           x.o.steps > 2 ? (double)(faults() - before) / (x.o.steps - 2) : 0.0,
+    printf("{\"faults_a_step\":%.1f,\"peak_bytes\":%ld,\"tokens\":%d", each,
            r.ru_maxrss * 1024, x.b.ntok);
+    if (x.o.floor)
+        printf(",\"floor_seconds\":%.6f", floor_seconds(&x));
+    printf("}\n");
     return 0;
 }
