@@ -188,7 +188,7 @@ test_expect_success 'save_on_signal false: nothing is saved, class 75' '
 test_expect_success 'phase and exit-class files' '
     grep "^{\"rank\":0,\"size\":1,\"phase\":\"failed\",.*\"class\":75,\"error\":\"stopped by signal 15 after step [0-9]*\"}$" \
         nosave/phase.0 &&
-    grep "^{\"rank\":0,\"size\":1,\"phase\":\"done\",\"step\":30,\"time\":[0-9.]*,\"pid\":[0-9]*}$" \
+    grep "^{\"rank\":0,\"size\":1,\"phase\":\"done\",\"step\":30,\"time\":[0-9.]*,\"pid\":[0-9]*,\"launch\":\"alone/[0-9]*\"}$" \
         fresh/phase.0 &&
     test_must_fail test -e fresh/exit-class &&
     echo 75 >fresh/exit-class && burnish-train --set output_dir=fresh run.yaml &&

@@ -125,9 +125,10 @@ static void remove_old_class(void)
 {
     struct stat st;
 
-    if (stat(me.class_path, &st) == 0
-        && (double)st.st_mtime < bn_wall_time() - old_class)
-        unlink(me.class_path);
+    if (me.info.size == 1
+        || (stat(me.class_path, &st) == 0
+            && (double)st.st_mtime < bn_wall_time() - old_class))
+        unlink(me.class_path); /* absent is as good */
 }
 
 void bn_phase_begin(const char *dir, const struct bn_boot_info *info)
@@ -157,6 +158,9 @@ void bn_phase_set(const char *phase, long step)
     me.step = step;
     if (!same || bn_now() - me.last >= 1)
         write_phase(NULL);
+    if (strcmp(phase, "done") == 0 && me.info.rank == 0
+        && me.class_path != NULL)
+        unlink(me.class_path); /* what an earlier start left, after all */
 }
 
 const char *bn_phase_name(long *step)

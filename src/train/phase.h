@@ -11,9 +11,10 @@
 #include "boot/boot.h"
 
 /* Begin to publish in 'dir' as this rank, and to show every 10 s by the
- * file's time that this process lives; removes a left-over exit-class if rank
- * is 0. A file that cannot be written warns once, and never stops a run. dir
- * NULL: publish nothing. */
+ * file's time that this process lives. Rank 0 removes an exit-class that an
+ * earlier start left (with several ranks one that is 5 s old: a fresh one may
+ * be another rank's), and again when the run is done. A file that cannot be
+ * written warns once, and never stops a run. dir NULL: publish nothing. */
 void bn_phase_begin(const char *dir, const struct bn_boot_info *info);
 /* "tokenize", "boot", "load", "step", "eval", "save", "done", "failed". For
  * "step" at most one write a second. */
