@@ -16,6 +16,7 @@ SHARNESS_TESTS = \
 	t/t7110-layouts.t \
 	t/t5001-ranks-slurm.t \
 	t/t6100-emulated-gpu.t \
+	t/t6110-emulated-generate.t \
 	t/t7001-resume.t \
 	t/t4202-train-features.t \
 	t/t4201-bad-input.t \

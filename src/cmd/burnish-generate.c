@@ -30,11 +30,11 @@ static const char usage[] =
     "An answer depends on its prompt, the options for sampling, the seed and\n"
     "its row number, not on --batch-size. Answers end at eos_token_id of\n"
     "config.json and generation_config.json and at the tokenizer's eos_token.\n"
-    "Runs on the CPU, on one rank.\n\n";
+    "Runs on one rank.\n\n";
 
 struct args {
     struct bn_opt_list operands, stop, stop_id;
-    const char *model, *tokenizer, *input, *output, *dtype;
+    const char *model, *tokenizer, *input, *output, *dtype, *device;
     int64_t max_new_tokens, top_k, seed, batch_size, threads;
     double temperature, top_p, min_p, repetition_penalty;
     bool chat, ignore_eos, help, version;
@@ -227,17 +227,37 @@ static int read_prompts(struct job *j, struct bn_err *err)
     return 0;
 }
 
+/* The name of a device, as in a run file. */
+static int device_of(const char *name, enum bn_run_device *kind,
+                     struct bn_err *err)
+{
+    if (strcmp(name, "auto") == 0)
+        *kind = BN_RUN_DEVICE_AUTO;
+    else if (strcmp(name, "cpu") == 0)
+        *kind = BN_RUN_DEVICE_CPU;
+    else if (strcmp(name, "cuda") == 0)
+        *kind = BN_RUN_DEVICE_CUDA;
+    else
+        return bn_fail(err, BN_ERR_USAGE,
+                       "--device is '%s'; say auto, cpu or cuda", name);
+    return 0;
+}
+
 static int load(struct job *j, enum bn_dtype t, struct bn_err *err)
 {
+    struct bn_device_want want = {.threads = (int)j->a->threads,
+                                  .quiet = true};
     int capacity = 1;
+
+    if (device_of(j->a->device, &want.kind, err) < 0)
+        return -1;
 
     for (size_t i = 0; i < j->prompts.n; i++) {
         int limit = bn_gen_limit(&j->g, &j->conf, j->prompts.v[i].n);
 
         capacity = limit > capacity ? limit : capacity;
     }
-    return bn_generator_load(&j->g, j->a->model, t, capacity,
-                             (int)j->a->threads, err);
+    return bn_generator_load(&j->g, j->a->model, t, capacity, &want, err);
 }
 
 static void report(const struct bn_gen_stats *s, size_t rows)
@@ -302,6 +322,7 @@ static int run(const struct args *a, struct bn_err *err)
 int main(int argc, char **argv)
 {
     struct args a = {
+        .device = "auto",
         .dtype = "float32",
         .max_new_tokens = 256,
         .batch_size = 8,
@@ -343,6 +364,8 @@ int main(int argc, char **argv)
          "rows at a time (default: 8)"},
         {"dtype", BN_OPT_STR, &a.dtype, "TYPE",
          "float32 or bfloat16: what to compute in (default: float32)"},
+        {"device", BN_OPT_STR, &a.device, "DEVICE",
+         "auto, cpu or cuda (default: auto, a GPU if there is one)"},
         {"threads", BN_OPT_INT, &a.threads, "N",
          "default: all CPUs this process may use"},
         {"help", BN_OPT_FLAG, &a.help, NULL, "print this and exit"},

@@ -43,3 +43,9 @@ burnish_generate_SOURCES = src/cmd/burnish-generate.c \
 	src/cmd/lines.c src/cmd/lines.h \
 	src/cmd/prompts.c src/cmd/prompts.h
 burnish_generate_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)
+
+check_PROGRAMS += src/cmd/burnish-generate-emu
+src_cmd_burnish_generate_emu_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+src_cmd_burnish_generate_emu_SOURCES = $(burnish_generate_SOURCES)
+src_cmd_burnish_generate_emu_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) \
+	$(OPS_EMU_LIBS)

@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "model/sample.h"
 #include "text/tokenizer.h"
+#include "train/device.h"
 
 struct bn_generator {
     struct bn_model_config cfg;
@@ -33,9 +34,10 @@ struct bn_generator {
 int bn_generator_open(struct bn_generator *g, const char *model_dir,
                       const char *tokenizer_dir, struct bn_err *err);
 /* Load the weights as 't', strictly (ckpt/hf.h), for sequences of at most
- * 'capacity' tokens. threads 0: all CPUs this process may use. */
+ * 'capacity' tokens. */
 int bn_generator_load(struct bn_generator *g, const char *model_dir,
-                      enum bn_dtype t, int capacity, int threads,
+                      enum bn_dtype t, int capacity,
+                      const struct bn_device_want *device,
                       struct bn_err *err);
 void bn_generator_close(struct bn_generator *g);
 

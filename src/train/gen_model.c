@@ -137,13 +137,14 @@ static int fill_model(struct bn_generator *g, const char *dir,
 }
 
 int bn_generator_load(struct bn_generator *g, const char *model_dir,
-                      enum bn_dtype t, int capacity, int threads,
+                      enum bn_dtype t, int capacity,
+                      const struct bn_device_want *device,
                       struct bn_err *err)
 {
     g->world = bn_comm_self();
     if (bn_mesh_init(&g->mesh, g->world, 1, 1, 1, 1, err) < 0)
         return -1;
-    g->dev = bn_dev_cpu(threads, err);
+    g->dev = bn_device_open(device, err);
     if (g->dev == NULL)
         return -1;
     g->dev->keep_packed = true; /* a step is few rows by all the weights */
@@ -157,7 +158,7 @@ void bn_generator_close(struct bn_generator *g)
     bn_model_destroy(g->model);
     if (g->dev != NULL)
         g->dev->op.arena_release(g->dev, &g->state);
-    bn_dev_destroy(g->dev);
+    bn_device_close(g->dev);
     if (g->mesh.world != NULL)
         bn_mesh_release(&g->mesh);
     bn_comm_destroy(g->world);

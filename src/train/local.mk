@@ -9,6 +9,7 @@ src_train_libmetrics_a_CPPFLAGS = $(AM_CPPFLAGS) $(PROTOBUF_C_CFLAGS)
 METRICS_LIBS = src/train/libmetrics.a $(PROTOBUF_C_LIBS) $(CONF_LIBS)
 
 src_train_libtrain_a_SOURCES = \
+	src/train/device.c src/train/device.h \
 	src/train/eval.c \
 	src/train/flops.c \
 	src/train/gen.c src/train/gen.h \

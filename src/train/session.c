@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/signal.h"
 #include "base/str.h"
-#include "ops/cuda.h"
+#include "train/device.h"
 #include "train/phase.h"
 
 #include <stdlib.h>
@@ -98,26 +98,16 @@ static int open_ranks(struct bn_session *s, struct bn_err *err)
                         (int)m->context_parallel_size, err);
 }
 
-/* A GPU if the run asks for one, or leaves it open and there is one. */
 static int open_device(struct bn_session *s, struct bn_err *err)
 {
     const struct bn_run_mesh *m = &s->run->mesh;
-    struct bn_cuda_options o = {.rank = s->info.rank,
-                                .threads = (int)m->num_threads,
-                                .strict = m->strict_device};
-    int count = 0;
+    const struct bn_device_want want = {.kind = m->device,
+                                        .rank = s->info.rank,
+                                        .local_rank = s->info.local_rank,
+                                        .threads = (int)m->num_threads,
+                                        .strict = m->strict_device};
 
-    if (m->device != BN_RUN_DEVICE_CPU && bn_cuda_count(&count, err) < 0
-        && m->device == BN_RUN_DEVICE_CUDA)
-        return bn_err_prefix(err, "device: cuda");
-    if (count > 0) {
-        o.ordinal = s->info.local_rank % count;
-        s->dev = bn_dev_cuda(&o, err);
-        return s->dev != NULL ? 0 : -1;
-    }
-    if (m->device == BN_RUN_DEVICE_AUTO)
-        bn_info("device: auto: %s; using the CPU", err->text);
-    s->dev = bn_dev_cpu((int)m->num_threads, err);
+    s->dev = bn_device_open(&want, err);
     return s->dev != NULL ? 0 : -1;
 }
 
@@ -187,9 +177,7 @@ int bn_session_open(struct bn_session *s, const struct bn_run *run,
 void bn_session_close(struct bn_session *s, bool failed)
 {
     bn_trainer_destroy(s->trainer);
-    if (s->dev != NULL && strcmp(s->dev->name, "cuda") == 0)
-        bn_cuda_report(s->dev);
-    bn_dev_destroy(s->dev);
+    bn_device_close(s->dev);
     if (failed && s->world != NULL)
         s->world->ops->leave(s->world);
     if (s->mesh.world != NULL)
