@@ -151,7 +151,7 @@ static void backward(struct bn_dev *d, struct layer *l, bool acc)
     buf_free(&dx);
 }
 
-static void products(void)
+static void products(bool keep_packed)
 {
     static const int shape[][3] = {{0, 5, 7},    {1, 1, 1},    {1, 40, 64},
                                    {3, 130, 33}, {70, 96, 65}, {5, 600, 9},
@@ -159,12 +159,15 @@ static void products(void)
     struct bn_dev *d = dev(2);
     struct bn_err err;
 
+    d->keep_packed = keep_packed;
     for (size_t i = 0; i < BN_COUNT(shape); i++) {
         for (int f = 0; f < 8; f++) {
             struct layer l;
 
             layer_init(&l, f & 4 ? BN_BF16 : BN_F32, shape[i][0], shape[i][1],
                        shape[i][2]);
+            d->op.mat_changed(d, l.t, &l.mat);
+            bn_put(l.t, l.w.p, 0, 0.5F); /* and once more, as in training */
             d->op.mat_changed(d, l.t, &l.mat);
             forward(d, &l, f & 1, f & 2);
             logits(d, &l);
@@ -180,7 +183,13 @@ static void products(void)
 static void products_agree_with_the_reference(void **state)
 {
     (void)state;
-    products();
+    products(false);
+}
+
+static void packed_copies_agree_with_the_reference(void **state)
+{
+    (void)state;
+    products(true);
 }
 
 static void library_agrees_with_the_reference(void **state)
@@ -188,7 +197,7 @@ static void library_agrees_with_the_reference(void **state)
     (void)state;
 #ifdef HAVE_ONEDNN
     setenv("BURNISH_GEMM", "onednn", 1);
-    products();
+    products(true);
     unsetenv("BURNISH_GEMM");
 #else
     skip();
@@ -297,6 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_slot_is_filled),
         cmocka_unit_test(products_agree_with_the_reference),
+        cmocka_unit_test(packed_copies_agree_with_the_reference),
         cmocka_unit_test(library_agrees_with_the_reference),
         cmocka_unit_test(a_way_that_is_not_there_is_refused),
         cmocka_unit_test(rows_do_not_feel_each_other),
