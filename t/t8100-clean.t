@@ -51,7 +51,7 @@ for name in stale deaf by_hand helper foreign cluster user holder; do
     bn_wait 20 test -e $name.up
 done
 
-trap 'kill -KILL $planted 2>/dev/null; bn_cluster_exit' EXIT
+trap 'bn_was=$?; kill -KILL $planted 2>/dev/null; (exit $bn_was); bn_cluster_exit' EXIT
 
 test_expect_success 'by hand it only says what it would do' '
     $clean >out &&
