@@ -32,7 +32,7 @@ chmod +x bin/nvidia-cuda-mps-control
 RECORD=$PWD/record PATH=$PWD/bin:$PATH TMPDIR=$PWD/tmp
 export RECORD PATH TMPDIR
 unset SLURM_JOB_ID
-trap 'kill $(cat record.pids) 2>/dev/null; die' EXIT
+trap 'bn_was=$?; kill $(cat record.pids) 2>/dev/null; (exit $bn_was); die' EXIT
 mps="$BN_BUILDDIR/burnish mps"
 uid=$(id -u)
 
