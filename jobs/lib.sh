@@ -10,7 +10,8 @@ libopenblas-dev libpmix-dev libopenmpi-dev openmpi-bin"
 bn_text_packages="wordnet-base iso-codes"
 bn_test_packages="libcmocka-dev sharness python3 python3-jinja2 slurm-wlm
 slurm-client slurmd slurmctld munge libslurm-dev shellcheck mandoc clang
-libclang-rt-14-dev procps iproute2 gawk xz-utils zstd gdb"
+libclang-rt-14-dev procps iproute2 gnuplot-nox jq perl bc xz-utils zstd
+util-linux"
 
 bn_say()
 {

@@ -2,6 +2,7 @@
 EXTRA_DIST += jobs/lib.sh jobs/check.sh jobs/quickstart.sh \
 	jobs/quickstart/config.json jobs/quickstart/names.awk \
 	jobs/quickstart/orpo.yaml jobs/quickstart/sft.yaml \
+	jobs/quickstart/sweep.yaml \
 	jobs/quickstart/tokenizer/tokenizer.json \
 	jobs/quickstart/tokenizer/tokenizer_config.json \
 	jobs/quickstart/wordnet.awk

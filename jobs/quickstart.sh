@@ -5,8 +5,8 @@
 #
 # Installs the Debian packages that are missing (says which), builds, trains a
 # small model by SFT from random weights on WordNet's definitions, then by
-# ORPO on the right definition against another word's. Everything it makes
-# lies in build-quickstart/ and quickstart/. Under 5 minutes on 2 cores once
+# ORPO on the right definition against another word's, and ranks a sweep of
+# three points. Everything it makes lies in build-quickstart/ and quickstart/. Under 5 minutes on 2 cores once
 # the packages are there.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -72,7 +72,7 @@ generate()
 }
 
 # shellcheck disable=SC2086 # lists of words
-bn_install $bn_build_packages $bn_text_packages gettext
+bn_install $bn_build_packages $bn_text_packages gettext gnuplot-nox
 began=$(date +%s)
 step "building in $bin"
 mkdir -p "$bin"
@@ -80,7 +80,7 @@ bn_build "$bin" --without-cuda --without-mpi --without-pmix --without-slurm \
     --without-cmocka
 step "making data from WordNet and iso-codes in $out/"
 make_data
-rm -rf $out/sft $out/orpo $out/log
+rm -rf $out/sft $out/orpo $out/sweep $out/log
 
 before=$(accuracy --set init=random \
     --set config_name=jobs/quickstart/config.json \
@@ -101,11 +101,16 @@ step "what the model says, after SFT"
 generate $out/sft/model
 step "and after ORPO"
 generate $out/orpo/model
+step "a sweep of three points (jobs/quickstart/sweep.yaml), launched here"
+export BURNISH_TEMPLATES="$top/templates"
+"$bin/burnish" sweep submit jobs/quickstart/sweep.yaml
+"$bin/burnish" sweep report jobs/quickstart/sweep.yaml
 step "done in $(($(date +%s) - began)) s"
 cat <<END
   metrics      $out/sft/metrics.jsonl, $out/orpo/metrics.jsonl
                (and TensorBoard event files beside them)
   the model    $out/orpo/model, a folder that transformers loads
+  the sweep    $out/sweep/report.html
   a first run  copy jobs/quickstart/orpo.yaml, name your model and data, then
                burnish-train --check it and train
 END

@@ -55,18 +55,17 @@ check-peers: all
 	@$(AM_TESTS_ENVIRONMENT) rc=0; for t in $(PEERS); do \
 		echo "# $$t"; $(SHELL) $(srcdir)/$$t || rc=1; done; exit $$rc
 
-# A minute of each fuzz target, from the corpus t/data/fuzz-NAME.
-EXTRA_DIST += $(FUZZ_CORPUS)
+# Each fuzz target for FUZZ_SECONDS, from the files that its tests use.
+FUZZ_SECONDS = 60
 FUZZ_CORPUS = t/data/fuzz-tokenizer/bytes t/data/fuzz-tokenizer/regex \
 	t/data/fuzz-tokenizer/pieces t/data/fuzz-tokenizer/metaspace \
 	t/data/fuzz-tokenizer/hostile-nested \
 	t/data/fuzz-tokenizer/hostile-numbers \
 	t/data/fuzz-tokenizer/hostile-surrogate \
 	t/data/fuzz-tokenizer/hostile-cycle
+EXTRA_DIST += t/fuzz.sh $(FUZZ_CORPUS)
 CLEANFILES += $(FUZZERS)
 .PHONY: fuzz-smoke
-fuzz-smoke: fuzz $(FUZZERS)
-	for f in $(FUZZERS); do \
-		$(MKDIR_P) $$f.corpus && $$f -max_total_time=$(FUZZ_SECONDS) \
-		-timeout=10 -max_len=32768 -rss_limit_mb=2048 $$f.corpus \
-		$(srcdir)/t/data/fuzz-$${f##*/} || exit 1; done
+fuzz-smoke: $(FUZZERS)
+	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/t/fuzz.sh \
+		$(FUZZ_SECONDS) $(FUZZERS)

@@ -106,4 +106,6 @@ test_expect_success 'no control program is said' '
     grep "cannot run .nvidia-cuda-mps-control." err
 '
 
+# The stand-in's daemons, while the list of them is still there.
+kill $(cat record.pids) 2>/dev/null
 test_done

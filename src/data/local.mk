@@ -62,10 +62,5 @@ src/data/fuzz/rows: $(FUZZ_ROWS)
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(AM_CPPFLAGS) \
 		$(CPPFLAGS) -o $@ $(filter %.c,$^) $(JANSSON_LIBS) \
 		$(XXHASH_LIBS) -lpthread -lm
-.PHONY: fuzz-rows
-fuzz: fuzz-rows
-fuzz-rows: src/data/fuzz/rows
-	src/data/fuzz/rows -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-		-max_len=4096 -dict=$(srcdir)/src/data/fuzz/json.dict
+FUZZERS += src/data/fuzz/rows
 EXTRA_DIST += src/data/fuzz/json.dict
-CLEANFILES += src/data/fuzz/rows

@@ -27,23 +27,13 @@ src_format_test_torch_t_SOURCES = src/format/test/torch.c
 src_format_test_torch_t_LDADD = $(FORMAT_LIBS) $(CMOCKA_LIBS)
 endif
 
-# Not part of 'all': needs clang, runs for FUZZ_SECONDS from the test files.
+# Fuzz targets are built by clang, from sources, for 'make fuzz-smoke' alone.
+FUZZERS += src/format/fuzz/formats
 EXTRA_DIST += src/format/fuzz/formats.c
 FUZZ_CC = clang -std=gnu17 -g -O1 -fsanitize=fuzzer,address,undefined
-FUZZ_SECONDS = 60
 FUZZ_FILES = src/format/fuzz/formats.c $(src_format_libformat_a_SOURCES) \
 	$(src_tensor_libtensor_a_SOURCES) $(src_base_libbase_a_SOURCES)
 src/format/fuzz/formats: $(FUZZ_FILES)
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(AM_CPPFLAGS) \
 		$(CPPFLAGS) -o $@ $(filter %.c,$^) $(JANSSON_LIBS) \
 		$(XXHASH_LIBS) -lpthread -lm
-.PHONY: fuzz
-fuzz: src/format/fuzz/formats
-	$(MKDIR_P) src/format/fuzz/corpus
-	for f in 0:quants.safetensors 1:torch.pt 2:quants.gguf; do \
-		{ printf "\\00$${f%%:*}"; \
-		  cat $(srcdir)/t/data/$${f#*:}; } \
-		> src/format/fuzz/corpus/$${f%%:*}; done
-	src/format/fuzz/formats -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-		-max_len=32768 -rss_limit_mb=2048 src/format/fuzz/corpus
-CLEANFILES += src/format/fuzz/formats

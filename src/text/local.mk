@@ -106,8 +106,12 @@ EXTRA_DIST += src/text/bench/bench.sh src/text/bench/bench.py
 bench-text: src/text/bench/bench-encode
 	$(SHELL) $(srcdir)/src/text/bench/bench.sh $<
 
-# Built by clang, from sources, for 'make fuzz-smoke' alone.
-FUZZERS += src/text/fuzz/tokenizer
+FUZZERS += src/text/fuzz/tokenizer src/text/fuzz/chat
+src/text/fuzz/chat: src/text/fuzz/chat.c $(src_text_libchat_a_SOURCES) \
+	$(src_base_libbase_a_SOURCES)
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(AM_CPPFLAGS) \
+		$(CPPFLAGS) -o $@ $(filter %.c,$^) $(UTF8PROC_LIBS) \
+		$(JANSSON_LIBS) $(XXHASH_LIBS) -lpthread -lm
 EXTRA_DIST += src/text/fuzz/tokenizer.c
 TEXT_FUZZ_FILES = src/text/fuzz/tokenizer.c $(src_text_libtext_a_SOURCES) \
 	src/text/words_v3.c $(src_base_libbase_a_SOURCES)
