@@ -27,13 +27,6 @@ AC_DEFUN([BN_CHECK_CMOCKA], [
   BN_WITH_DONE([cmocka], [CMOCKA], [Debian: libcmocka-dev])
 ])
 
-AC_DEFUN([BN_CHECK_BLAS], [
-  BN_WITH([blas], [OpenBLAS for matrix products])
-  AS_IF([test "x$with_blas" != xno],
-    [PKG_CHECK_MODULES([BLAS], [openblas], [bn_have_blas=yes], [:])])
-  BN_WITH_DONE([blas], [BLAS], [Debian: libopenblas-dev])
-])
-
 AC_DEFUN([BN_CHECK_ONEDNN], [
   BN_WITH([onednn], [oneDNN for matrix products])
   AS_IF([test "x$with_onednn" != xno], [

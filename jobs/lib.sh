@@ -6,7 +6,7 @@
 bn_build_packages="build-essential autoconf automake pkg-config libyaml-dev
 libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev
 libzstd-dev libprotobuf-c-dev protobuf-c-compiler libdnnl-dev
-libopenblas-dev libpmix-dev libopenmpi-dev openmpi-bin"
+libpmix-dev libopenmpi-dev openmpi-bin"
 bn_text_packages="wordnet-base iso-codes"
 bn_test_packages="libcmocka-dev sharness python3 python3-jinja2 slurm-wlm
 slurm-client slurmd slurmctld munge libslurm-dev shellcheck mandoc clang
