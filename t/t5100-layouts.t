@@ -60,7 +60,7 @@ test_expect_success 'layouts that a model or a run does not admit are refused' '
     test_must_fail bn_train 3 no sft $tp=3 &&
     grep "8 attention heads cannot be split over 3 tensor ranks" no.err &&
     test_must_fail bn_train 2 no sft $tp=2 $cp=2 &&
-    grep "is not the 2 ranks that were started" no.err &&
+    grep "do not make the 2 ranks that were started" no.err &&
     test_must_fail bn_train 9 no sft $pp=9 &&
     grep "8 layers cannot be split over 9 pipeline stages" no.err
 '
