@@ -200,6 +200,16 @@ static int agree(struct loop *l, int rc, struct bn_err *err)
     return 0;
 }
 
+/* After a NaN, of which all ranks know, the checkpoint that is being written
+ * is still one of a good step. */
+static void keep_last(struct loop *l)
+{
+    struct bn_err lost;
+
+    if (l->word.failed == BN_ERR_NUMERIC && bn_save_finish(l->saver, &lost) < 0)
+        bn_warn("%s", lost.text);
+}
+
 static int steps(struct loop *l, struct bn_err *err)
 {
     long total = l->t->total_steps;
@@ -213,8 +223,10 @@ static int steps(struct loop *l, struct bn_err *err)
 
         if (rc == 0)
             rc = after_step(l, step + 1, err);
-        if (agree(l, rc, err) < 0)
+        if (agree(l, rc, err) < 0) {
+            keep_last(l);
             return -1;
+        }
         l->state.step = step + 1;
         if (hopeless(l) && leads(l))
             bn_info("step %ld: %s has not improved for %ld evaluations: "

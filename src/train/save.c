@@ -61,6 +61,8 @@ void bn_saver_destroy(struct bn_saver *v)
     if (v == NULL)
         return;
     join(v);
+    if (v->pending && leads(v))
+        bn_remove_tree(v->tmp, NULL); /* else a later run does */
     bn_arena_release(&v->copy);
     free(v->tmp);
     free(v);

@@ -149,7 +149,7 @@ int bn_session_agree(struct bn_session *s, int rc, struct bn_word *word,
                                     rc < 0 ? NULL : err) < 0)
         return -1;
     if (word != NULL)
-        *word = (struct bn_word){(int)v[1], v[2] != 0};
+        *word = (struct bn_word){(int)v[1], v[2] != 0, (int)(v[0] >> 32)};
     if (v[0] != 0 && rc == 0) {
         int who = (int)(v[0] & 0x7fffffff);
 
