@@ -14,6 +14,9 @@ include t/slurm/local.mk
 SHARNESS_TESTS = \
 	t/t5100-layouts.t \
 	t/t7110-layouts.t \
+	t/t7120-kills.t \
+	t/t7130-faults.t \
+	t/t7140-ckpt-tool.t \
 	t/t5001-ranks-slurm.t \
 	t/t6100-emulated-gpu.t \
 	t/t6110-emulated-generate.t \
@@ -36,7 +39,8 @@ SHARNESS_TESTS = \
 	t/t6000-no-gpu.t \
 	t/t6001-cuda-build.t
 TESTS += $(SHARNESS_TESTS)
-EXTRA_DIST += t/tlib.sh t/mpi.sh t/ranks/compare.py t/ranks/lib.sh \
+EXTRA_DIST += t/tlib.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
+	t/ranks/kill.py t/ranks/lib.sh \
 	t/generate/chain.py t/golden/trajectory.py t/layers.awk \
 	t/features.py t/resume.py t/tb-read.py t/tiny.py \
 	$(SHARNESS_TESTS) \

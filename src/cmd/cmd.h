@@ -15,6 +15,7 @@ struct bn_cmd {
 /* All commands in the order of the help text; the last has no name. */
 extern const struct bn_cmd bn_cmds[];
 
+int bn_cmd_ckpt(int argc, char **argv);
 int bn_cmd_convert(int argc, char **argv);
 int bn_cmd_decode(int argc, char **argv);
 int bn_cmd_encode(int argc, char **argv);

@@ -18,14 +18,15 @@ bin_PROGRAMS += burnish
 burnish_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 burnish_SOURCES = \
 	src/cmd/burnish.c src/cmd/cmd.h \
+	src/cmd/cmd_ckpt.c \
 	src/cmd/cmd_convert.c \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
 	src/cmd/cmd_tokenize.c \
 	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h
-burnish_LDADD = src/cmd/libcmd.a $(SWEEP_LIBS) $(CONVERT_LIBS) $(METRICS_LIBS) \
-	$(DATA_LIBS)
+burnish_LDADD = src/cmd/libcmd.a $(SWEEP_LIBS) $(CKPTIO_LIBS) \
+	$(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS)
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c

@@ -153,7 +153,7 @@ static int put_manifest(struct bn_saver *v, const struct bn_ckpt_shard *all,
 {
     struct bn_session *s = v->s;
     const char *out = s->run->output_dir;
-    json_t *loop = bn_saved_json(&v->state);
+    json_t *loop = bn_saved_json(&v->state, s->run);
     char *print = bn_saved_fingerprint(s);
     int rc = bn_ckpt_commit(v->tmp, out, v->state.step, all,
                             (size_t)s->info.size, &s->cfg, print, loop, err);

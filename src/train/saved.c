@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-json_t *bn_saved_json(const struct bn_saved *s)
+json_t *bn_saved_json(const struct bn_saved *s, const struct bn_run *run)
 {
     const struct bn_window *w = &s->window;
     json_t *sums = json_array();
@@ -13,7 +13,7 @@ json_t *bn_saved_json(const struct bn_saved *s)
     for (int k = 0; k < BN_LOSS_MAX_KEYS; k++)
         json_array_append_new(sums, json_real(w->sums[k]));
     return json_pack("{s:I, s:f, s:f, s:I, s:I, s:b, s:f, s:I, s:I, s:I, s:f,"
-                     " s:f, s:o}",
+                     " s:f, s:o, s:s*, s:s}",
                      "step", (json_int_t)s->step, "tokens", w->total_tokens,
                      "examples", w->total_examples, "records",
                      (json_int_t)s->records, "eval_step",
@@ -21,7 +21,9 @@ json_t *bn_saved_json(const struct bn_saved *s)
                      "best", s->best, "best_step", (json_int_t)s->best_step,
                      "bad_evals", (json_int_t)s->bad_evals, "window_steps",
                      (json_int_t)w->steps, "grad_norm", w->last.grad_norm,
-                     "lr", w->last.lr, "window_sums", sums);
+                     "lr", w->last.lr, "window_sums", sums, "model",
+                     run->model.model_name_or_path, "tokenizer",
+                     run->model.tokenizer_name_or_path);
 }
 
 static int parse_sums(const json_t *o, const char *where,

@@ -9,7 +9,8 @@
 #include "ckpt/ckpt.h"
 #include "train/save.h"
 
-json_t *bn_saved_json(const struct bn_saved *s);
+/* With the folders that the run began with, for an export. */
+json_t *bn_saved_json(const struct bn_saved *s, const struct bn_run *run);
 int bn_saved_parse(const json_t *o, const char *where, struct bn_saved *s,
                    struct bn_err *err);
 
