@@ -80,15 +80,15 @@ sed -n '/^configure:/,$p' "$top/build-check/configure.out"
 tests "$top/build-check" check
 
 if test -n "$all"; then
-    plain="--without-cuda --without-mpi --without-pmix --without-onednn
-        --without-slurm"
+    plain="--without-cuda --without-mpi --without-pmix --without-onednn"
+    plain="$plain --without-slurm"
     # shellcheck disable=SC2086 # a list of words
     bn_build "$top/build-clang" CC=clang CXX=clang++ --enable-werror \
         --enable-sanitizers $plain
     tests "$top/build-clang" check-unit
     one fuzz-smoke make -C "$top/build-check" fuzz-smoke
     one distcheck make -C "$top/build-check" distcheck \
-        DISTCHECK_CONFIGURE_FLAGS="$(echo $plain)" \
+        DISTCHECK_CONFIGURE_FLAGS="$plain" \
         AM_MAKEFLAGS=TESTS=src/loss/test/loss.t
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
