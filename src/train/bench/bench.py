@@ -26,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEP, ONLY = sys.argv[1], sys.argv[2:]
 CPUS = min(2, len(os.sched_getaffinity(0)))
 WARM, PAIRS, ROUNDS = 3, 8, 3
+FINALISTS, SIGHT = 3, 1.5
 WAIT = float(os.environ.get("BENCH_WAIT", "60"))  # seconds for a quiet machine
 CLOSE = {"float32": 1e-4, "bfloat16": 1e-2}
 FAILED = []
@@ -211,8 +212,36 @@ def variants(dtype):
             yield Variant(mode, CPUS, alloc, env, True)
 
 
-def best_peer(folder, work, dtype):
-    """The fastest of PyTorch's configurations, each by a few steps."""
+class Peers:
+    """PyTorch in its fastest configurations, started: it has as many tries
+    at each step, and the least time of all counts."""
+
+    def __init__(self, found, folder, work):
+        self.tries = [v.start(folder, work) for v in found]
+        self.names = [v.name for v in found]
+        self.torch = self.tries[0].hello["torch"]
+        self.losses = self.tries[0].losses
+
+    def step(self, count=True):
+        for t in self.tries:
+            t.step(count)
+
+    def best(self):
+        return min(t.best() for t in self.tries)
+
+    def name(self):
+        return self.names[min(range(len(self.tries)),
+                              key=lambda i: self.tries[i].best())]
+
+    def end(self):
+        """Of the one that needs least memory."""
+        return min((t.end() for t in self.tries),
+                   key=lambda r: r["peak_bytes"])
+
+
+def best_peers(folder, work, dtype):
+    """The fastest of PyTorch's configurations, by a few steps each. What is
+    close at first sight is settled by the pairs."""
     found = []
     for v in variants(dtype):
         try:
@@ -229,7 +258,9 @@ def best_peer(folder, work, dtype):
         found.append((p.best(), v))
     if not found:
         sys.exit("bench-step: PyTorch takes no step here")
-    return min(found, key=lambda x: x[0])[1]
+    found.sort(key=lambda x: x[0])
+    return Peers([v for s, v in found if s < SIGHT * found[0][0]][:FINALISTS],
+                 folder, work)
 
 
 def same_losses(a, b, dtype):
@@ -242,7 +273,7 @@ def same_losses(a, b, dtype):
                  f"and PyTorch {b.losses[:WARM]}")
 
 
-def take_turns(a, b, target, enough=lambda a, b: b.best() / a.best()):
+def take_turns(a, b, target):
     for _ in range(WARM):
         a.step(False)
         b.step(False)
@@ -250,7 +281,7 @@ def take_turns(a, b, target, enough=lambda a, b: b.best() / a.best()):
         for _ in range(PAIRS):
             a.step()
             b.step()
-        if enough(a, b) >= target or not busy():
+        if b.best() / a.best() >= target or not busy():
             return
         quiet()
 
@@ -260,10 +291,10 @@ def take_turns(a, b, target, enough=lambda a, b: b.best() / a.best()):
 def against_torch(name, folder, dtype, target):
     short = "fp32" if dtype == "float32" else "bf16"
     quiet()
-    v = best_peer(folder, SFT, dtype)
-    a, b = ours(folder, SFT, dtype, floor=True), v.start(folder, SFT)
-    note(f"peer of sft-{name}-{short}: PyTorch {b.hello['torch']}, {v.name}")
+    b = best_peers(folder, SFT, dtype)
+    a = ours(folder, SFT, dtype, floor=True)
     take_turns(a, b, target)
+    note(f"peer of sft-{name}-{short}: PyTorch {b.torch}, {b.name()}")
     same_losses(a, b, dtype)
     b.end()
     last = a.end()
@@ -291,10 +322,10 @@ def second_core(folder, dtype):
 
 def preference(folder):
     quiet()
-    v = best_peer(folder, ORPO, "float32")
-    a, b = ours(folder, ORPO, "float32"), v.start(folder, ORPO)
-    note(f"peer of orpo-64k: PyTorch {b.hello['torch']}, {v.name}")
+    b = best_peers(folder, ORPO, "float32")
+    a = ours(folder, ORPO, "float32")
     take_turns(a, b, 2)
+    note(f"peer of orpo-64k: PyTorch {b.torch}, {b.name()}")
     same_losses(a, b, "float32")
     mine, its = a.end(), b.end()
     report("orpo-64k-fp32", b.best() / a.best(), 2, 4 / a.best(),
