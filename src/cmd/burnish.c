@@ -21,6 +21,7 @@ const struct bn_cmd bn_cmds[] = {
     {"sweep", bn_cmd_sweep, "check, submit, watch and rank many runs"},
     {"clean", bn_cmd_clean, "end and remove what jobs left behind here"},
     {"mps", bn_cmd_mps, "the MPS daemon of one job"},
+    {"plan", bn_cmd_plan, "memory and communication of a run"},
     {"ckpt", bn_cmd_ckpt, "list, verify and export checkpoints"},
     {NULL, NULL, NULL},
 };

@@ -20,6 +20,7 @@ int bn_cmd_convert(int argc, char **argv);
 int bn_cmd_decode(int argc, char **argv);
 int bn_cmd_encode(int argc, char **argv);
 int bn_cmd_tokenize(int argc, char **argv);
+int bn_cmd_plan(int argc, char **argv);
 int bn_cmd_render(int argc, char **argv);
 
 /* Print "burnish NAME: text" once and give the exit status of 'err'. */

@@ -22,10 +22,11 @@ burnish_SOURCES = \
 	src/cmd/cmd_convert.c \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
+	src/cmd/cmd_plan.c \
 	src/cmd/cmd_tokenize.c \
 	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h
-burnish_LDADD = src/cmd/libcmd.a $(SWEEP_LIBS) $(CKPTIO_LIBS) \
+burnish_LDADD = src/cmd/libcmd.a $(SWEEP_LIBS) $(CKPTIO_LIBS) $(PLAN_LIBS) \
 	$(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS)
 
 bin_PROGRAMS += burnish-train

@@ -72,6 +72,11 @@ struct bn_model *bn_model_create(const struct bn_model_config *cfg,
                                  const struct bn_mesh *mesh,
                                  struct bn_arena *arena, struct bn_err *err);
 void bn_model_destroy(struct bn_model *m);
+/* A model of sizes alone, to plan activations with; nothing to release.
+ * 'params' is borrowed; of 'dev' only op.attn_work is used. */
+void bn_model_plan(struct bn_model *m, const struct bn_model_config *cfg,
+                   const struct bn_params *params, enum bn_dtype t,
+                   struct bn_dev *dev, const struct bn_mesh *mesh);
 /* Say that m->w was written. */
 void bn_model_changed(struct bn_model *m);
 void bn_model_zero_grad(struct bn_model *m);

@@ -90,20 +90,37 @@ static void layer_views(struct bn_model *m, int i)
     vector(m, BN_P_O_BIAS, l, &v->o_bias, &v->g_o_bias);
 }
 
+static void sizes(struct bn_model *m)
+{
+    const struct bn_param *any = bn_param_find(&m->params, BN_P_EMBED, -1);
+    int hd = m->cfg.head_dim, l0 = m->params.part.first_layer;
+
+    if (any == NULL)
+        any = bn_param_head(&m->params);
+    m->nlayers = m->params.part.end_layer - l0;
+    m->heads = bn_param_find(&m->params, BN_P_Q, l0)->rows / hd;
+    m->kv_heads = bn_param_find(&m->params, BN_P_K, l0)->rows / hd;
+    m->ffn = bn_param_find(&m->params, BN_P_GATE, l0)->rows;
+    m->vocab = any != NULL ? any->rows : 0;
+    m->vocab_first = any != NULL ? any->row0 : 0;
+}
+
+void bn_model_plan(struct bn_model *m, const struct bn_model_config *cfg,
+                   const struct bn_params *params, enum bn_dtype t,
+                   struct bn_dev *dev, const struct bn_mesh *mesh)
+{
+    *m = (struct bn_model){.cfg = *cfg, .params = *params, .dev = dev,
+                           .mesh = mesh, .t = t};
+    sizes(m);
+}
+
 static void views(struct bn_model *m)
 {
     const struct bn_param *embed = bn_param_find(&m->params, BN_P_EMBED, -1);
     const struct bn_param *head = bn_param_head(&m->params);
-    int hd = m->cfg.head_dim, l0 = m->params.part.first_layer;
 
     for (int i = 0; i < m->nlayers; i++)
         layer_views(m, i);
-    m->heads = bn_param_find(&m->params, BN_P_Q, l0)->rows / hd;
-    m->kv_heads = bn_param_find(&m->params, BN_P_K, l0)->rows / hd;
-    m->ffn = bn_param_find(&m->params, BN_P_GATE, l0)->rows;
-    const struct bn_param *any = embed != NULL ? embed : head;
-    m->vocab = any != NULL ? any->rows : 0;
-    m->vocab_first = any != NULL ? any->row0 : 0;
     m->embed = weight(m, embed);
     m->g_embed = grad(m, embed);
     vector(m, BN_P_FINAL_NORM, -1, &m->norm_f, &m->g_norm_f);
@@ -143,7 +160,7 @@ struct bn_model *bn_model_create(const struct bn_model_config *cfg,
     m->mesh = mesh;
     m->t = t;
     m->max_pos = max_pos;
-    m->nlayers = m->params.part.end_layer - m->params.part.first_layer;
+    sizes(m);
     m->layer = BN_NEWN(struct bn_layer, (size_t)m->nlayers);
     carve(m, arena, training);
     views(m);

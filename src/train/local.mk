@@ -1,5 +1,6 @@
 # src/train: metrics, and the run itself
-noinst_LIBRARIES += src/train/libmetrics.a src/train/libtrain.a
+noinst_LIBRARIES += src/train/libmetrics.a src/train/libplan.a \
+	src/train/libtrain.a
 src_train_libmetrics_a_SOURCES = \
 	src/train/data_opts.c src/train/data_opts.h \
 	src/train/metrics.c src/train/metrics.h \
@@ -7,6 +8,13 @@ src_train_libmetrics_a_SOURCES = \
 nodist_src_train_libmetrics_a_SOURCES = src/train/event.pb-c.c
 src_train_libmetrics_a_CPPFLAGS = $(AM_CPPFLAGS) $(PROTOBUF_C_CFLAGS)
 METRICS_LIBS = src/train/libmetrics.a $(PROTOBUF_C_LIBS) $(CONF_LIBS)
+
+# Sizes without a device: the login tool uses it, so no MPI and no BLAS
+src_train_libplan_a_SOURCES = src/train/sizes.c src/train/sizes.h \
+	src/train/plan.c src/train/plan.h
+PLAN_LIBS = src/train/libplan.a src/optim/liboptim.a src/model/libmodel.a \
+	$(MODELCONF_LIBS) src/mesh/libmesh.a src/comm/libcomm.a $(DATA_LIBS) \
+	src/ops/libops.a $(KERNEL_LIBS)
 
 src_train_libtrain_a_SOURCES = \
 	src/train/device.c src/train/device.h \
@@ -28,7 +36,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/step.c src/train/step.h \
 	src/train/trainer.c src/train/trainer.h \
 	src/train/watch.c
-TRAIN_LIBS = src/train/libtrain.a $(METRICS_LIBS) $(CKPT_LIBS) \
+TRAIN_LIBS = src/train/libtrain.a src/train/libplan.a $(METRICS_LIBS) $(CKPT_LIBS) \
 	$(BOOT_LIBS) $(DATA_LIBS) $(CONF_LIBS)
 
 BUILT_SOURCES += src/train/event.pb-c.h

@@ -27,13 +27,6 @@ static const struct bn_batch *batch_of(const struct bn_trainer *t,
     return t->mesh->cp.size > 1 ? &m->part : &m->whole;
 }
 
-int bn_pipeline_depth(const struct bn_mesh *mesh, int n)
-{
-    int most = mesh->pp.size - mesh->pp.index;
-
-    return n < most ? n : most;
-}
-
 /* One rank's run through the micro-batches that are not empty. */
 struct run {
     struct bn_trainer *t;
@@ -168,7 +161,7 @@ int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
     for (int i = 0; i < n; i++)
         if (m[i].whole.ntok > 0)
             r.m[r.n++] = &m[i];
-    r.depth = bn_pipeline_depth(t->mesh, r.n);
+    r.depth = bn_sizes_depth(t->mesh, r.n);
     rc = r.n > 0 ? one_f_one_b(&r, &at, err) : 0;
     if (rc < 0)
         *where = (int)(r.m[at] - m);

@@ -18,9 +18,6 @@ int bn_micro_split(const struct bn_trainer *t, struct bn_micro *m,
                    struct bn_err *err);
 void bn_micro_release(struct bn_micro *m);
 
-/* Activations that this stage needs at once for 'n' micro-batches. */
-int bn_pipeline_depth(const struct bn_mesh *mesh, int n);
-
 /* Forward and backward of m[n], one forward and one backward in turns (1F1B).
  * Gradients are added to; metrics (of the last stage) too. On failure
  * '*where' is the micro-batch. Collective over tp, cp and pp. */

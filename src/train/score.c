@@ -186,10 +186,10 @@ static int score_row(struct scorer *x, const struct row *r,
     struct bn_batch b;
     int rc;
 
-    if (n > x->s.trainer->shape.max_tokens)
+    if (n > x->s.trainer->sizes.shape.max_tokens)
         return bn_fail(err, BN_ERR_DATA, "%s:%ld: %d tokens, more than the %d "
                        "that max_length allows for", x->file, x->line, n,
-                       x->s.trainer->shape.max_tokens);
+                       x->s.trainer->sizes.shape.max_tokens);
     if (bn_batch_build(&b, r->pair ? 3 : 1, &ex, 1, BN_BATCH_SCORE_PROMPT,
                        err) < 0)
         return -1;

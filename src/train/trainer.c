@@ -4,49 +4,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "mesh/split.h"
 #include "train/load.h"
-#include "train/pipeline.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Logits of one chunk: enough rows for an efficient product, little enough
- * to stay small beside the activations. */
-static const size_t logit_bytes = (size_t)128 << 20;
-
 /* Mean log-probabilities nearer to 0 than float logits can tell. */
 static const double x_max = -1e-6;
-
-int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
-                      struct bn_err *err)
-{
-    const char *from = run->model.init == BN_RUN_INIT_RANDOM
-                           ? run->model.config_name
-                           : run->model.model_name_or_path;
-    if (!bn_exists(from))
-        return bn_fail(err, BN_ERR_DATA, "%s: there is no '%s' (names of a hub"
-                       " are not fetched: give a folder)",
-                       run->model.init == BN_RUN_INIT_RANDOM
-                           ? "config_name"
-                           : "model_name_or_path", from);
-    char *path = bn_is_dir(from) ? bn_path_join(from, "config.json")
-                                 : bn_strdup(from);
-    struct bn_str notes = {0};
-    int rc = bn_model_config_load(cfg, path, &notes, err);
-
-    if (rc == 0 && notes.len > 0)
-        bn_debug("%s: %s", path, notes.s);
-    bn_str_release(&notes);
-    free(path);
-    return rc;
-}
-
-static enum bn_dtype compute_type(const struct bn_run *run)
-{
-    return run->model.dtype == BN_RUN_COMPUTE_BFLOAT16 ? BN_BF16 : BN_F32;
-}
 
 static void schedule(struct bn_trainer *t)
 {
@@ -96,38 +61,6 @@ static void order(struct bn_trainer *t)
                          : (long)ceil(o->num_train_epochs * per_epoch);
 }
 
-static int at_least(int a, int64_t b)
-{
-    return b > a ? (int)b : a;
-}
-
-/* The largest micro-batch there can be of either token set. */
-static void shape(struct bn_trainer *t, int max_tokens)
-{
-    struct bn_shape_plan *s = &t->shape;
-    const struct bn_tokens *sets[2] = {t->train, t->eval};
-    int64_t batch[2] = {t->run->optim.per_device_train_batch_size,
-                        t->run->eval.per_device_eval_batch_size};
-
-    s->max_tokens = s->max_pos = max_tokens;
-    s->max_segs = s->max_seqs = s->max_scores = max_tokens > 0 ? 3 : 0;
-    s->max_scores = max_tokens;
-    for (int i = 0; i < 2; i++) {
-        if (sets[i] == NULL)
-            continue;
-        int64_t n = (int64_t)bn_tokens_count(sets[i]);
-        int64_t b = batch[i] < n ? batch[i] : n;
-        int64_t longest = bn_tokens_longest(sets[i]);
-
-        s->max_tokens = at_least(s->max_tokens, b * longest);
-        s->max_pos = at_least(s->max_pos, longest);
-        s->max_segs = at_least(s->max_segs, 3 * b);
-        s->max_seqs = at_least(s->max_seqs, 3 * b);
-        /* A prompt's last row is scored for both answers. */
-        s->max_scores = at_least(s->max_scores, b * (longest + 1));
-    }
-}
-
 static struct bn_optim_conf optim_conf(const struct bn_run *run)
 {
     const struct bn_run_optim *o = &run->optim;
@@ -142,106 +75,25 @@ static struct bn_optim_conf optim_conf(const struct bn_run *run)
     };
 }
 
-/* What this build does not do is refused, not done otherwise. */
-static int check_mesh(const struct bn_run *run, struct bn_err *err)
-{
-    if (run->mesh.zero_stage > 1)
-        return bn_fail(err, BN_ERR_USAGE, "zero_stage: %lld is not supported:"
-                       " 1 shards masters and moments",
-                       (long long)run->mesh.zero_stage);
-    if (run->mesh.sequence_parallel)
-        return bn_fail(err, BN_ERR_USAGE, "sequence_parallel: true is not "
-                       "supported");
-    return 0;
-}
-
-/* The part of the model that this rank holds. */
-static int my_part(const struct bn_trainer *t,
-                   const struct bn_model_config *cfg, struct bn_part *part,
-                   struct bn_err *err)
-{
-    const struct bn_mesh *mesh = t->mesh;
-
-    *part = (struct bn_part){
-        .tp_size = mesh->tp.size,
-        .tp_rank = mesh->tp.index,
-        .has_embed = mesh->pp.index == 0,
-        .has_head = mesh->pp.index == mesh->pp.size - 1,
-    };
-    return bn_part_stage(cfg, mesh->pp.size, mesh->pp.index,
-                         &part->first_layer, &part->end_layer, err);
-}
-
 /* Weights, gradients and optimizer state. */
-static int make_state(struct bn_trainer *t, const struct bn_model_config *cfg,
-                      struct bn_err *err)
+static int make_state(struct bn_trainer *t, struct bn_err *err)
 {
-    enum bn_dtype type = compute_type(t->run);
+    struct bn_sizes *l = &t->sizes;
     bool training = t->train != NULL;
-    struct bn_part part;
-    struct bn_params params;
-    size_t begin, count;
 
-    if (check_mesh(t->run, err) < 0 || my_part(t, cfg, &part, err) < 0
-        || bn_params_init(&params, cfg, &part, err) < 0)
+    if (t->dev->op.arena_init(t->dev, &t->state, "model",
+                              bn_sizes_state_bytes(l), err) < 0)
         return -1;
-    bn_params_pad(&params, t->mesh->data.size);
-    bn_optim_range(&params, &t->mesh->data, &begin, &count);
-    size_t bytes = bn_model_bytes(cfg, &params, type, t->shape.max_pos,
-                                  training);
-
-    if (training)
-        bytes += bn_optim_bytes(type, count);
-    if (t->dev->op.arena_init(t->dev, &t->state, "model", bytes, err) < 0) {
-        bn_params_release(&params);
-        return -1;
-    }
-    t->model = bn_model_create(cfg, &params, type, t->shape.max_pos, training,
-                               t->dev, t->mesh, &t->state, err);
+    t->model = bn_model_create(l->cfg, &l->params, l->type, l->shape.max_pos,
+                               training, t->dev, t->mesh, &t->state, err);
     if (t->model == NULL)
         return -1;
     if (!training)
         return 0;
     struct bn_optim_conf oc = optim_conf(t->run);
-    t->optim = bn_optim_create(&oc, t->model, begin, count, &t->state, err);
+    t->optim = bn_optim_create(&oc, t->model, l->begin, l->count, &t->state,
+                               err);
     return t->optim != NULL ? 0 : -1;
-}
-
-static struct bn_acts_size acts_size(const struct bn_trainer *t)
-{
-    static const enum bn_recompute modes[] = {
-        [BN_RUN_RECOMPUTE_NONE] = BN_RECOMPUTE_NONE,
-        [BN_RUN_RECOMPUTE_ATTENTION] = BN_RECOMPUTE_ATTENTION,
-        [BN_RUN_RECOMPUTE_FULL] = BN_RECOMPUTE_FULL,
-    };
-    const struct bn_shape_plan *s = &t->shape;
-    struct bn_acts_size size = {
-        .tokens = s->max_tokens,
-        .segs = s->max_segs,
-        .kv = s->max_tokens,
-        .recompute = modes[t->run->model.activation_recompute],
-        .backward = t->train != NULL,
-    };
-
-    if (t->mesh->cp.size > 1) {
-        size.tokens = bn_split_max_tokens(s->max_tokens, s->max_segs,
-                                          t->mesh->cp.size);
-        size.segs = 2 * s->max_segs;
-    }
-    return size;
-}
-
-static void carve_work(struct bn_trainer *t, struct bn_acts *a,
-                       struct bn_head *h, struct bn_arena *arena)
-{
-    const struct bn_shape_plan *s = &t->shape;
-    struct bn_acts_size size = acts_size(t);
-
-    for (int i = 0; i < t->nacts; i++)
-        bn_acts_init(&a[i], t->model, &size, arena);
-    if (t->model->params.part.has_head)
-        bn_head_init(h, t->model, s->chunk_rows, s->max_scores, s->max_seqs,
-                     t->train != NULL, arena);
 }
 
 static void release_acts(struct bn_acts *a, int n)
@@ -254,26 +106,21 @@ static void release_acts(struct bn_acts *a, int n)
 /* Activations: planned first, then laid out in one arena of that size. */
 static int make_work(struct bn_trainer *t, struct bn_err *err)
 {
-    struct bn_arena plan;
-    struct bn_head h = {0};
+    size_t bytes = bn_sizes_work_bytes(&t->sizes, t->model);
 
-    t->nacts = t->train == NULL ? 1
-                                : bn_pipeline_depth(t->mesh, t->plan.accum);
-    struct bn_acts *a = BN_NEWN(struct bn_acts, (size_t)t->nacts);
-    if (t->model->params.part.has_head)
-        t->shape.chunk_rows = bn_head_chunk_rows(t->model, logit_bytes);
-    if (t->shape.chunk_rows > t->shape.max_scores)
-        t->shape.chunk_rows = t->shape.max_scores;
-    bn_arena_plan(&plan, "activations");
-    carve_work(t, a, &h, &plan);
-    release_acts(a, t->nacts);
-    bn_head_release(&h);
-    if (t->dev->op.arena_init(t->dev, &t->work, "activations", plan.used, err)
+    if (t->dev->op.arena_init(t->dev, &t->work, "activations", bytes, err)
         < 0)
         return -1;
-    t->acts = BN_NEWN(struct bn_acts, (size_t)t->nacts);
-    carve_work(t, t->acts, &t->head, &t->work);
+    t->acts = BN_NEWN(struct bn_acts, (size_t)t->sizes.nacts);
+    bn_sizes_carve(&t->sizes, t->model, t->acts, &t->head, &t->work);
     return 0;
+}
+
+static struct bn_set_size size_of(const struct bn_tokens *ts)
+{
+    if (ts == NULL)
+        return (struct bn_set_size){0};
+    return (struct bn_set_size){bn_tokens_count(ts), bn_tokens_longest(ts)};
 }
 
 struct bn_trainer *bn_trainer_create(const struct bn_run *run,
@@ -298,8 +145,9 @@ struct bn_trainer *bn_trainer_create(const struct bn_run *run,
         order(t);
         schedule(t);
     }
-    shape(t, max_tokens);
-    if (make_state(t, cfg, err) < 0 || bn_trainer_load(t, err) < 0
+    if (bn_sizes_init(&t->sizes, run, cfg, mesh, size_of(train),
+                       size_of(eval), max_tokens, err) < 0
+        || make_state(t, err) < 0 || bn_trainer_load(t, err) < 0
         || make_work(t, err) < 0) {
         bn_trainer_destroy(t);
         return NULL;
@@ -311,10 +159,11 @@ void bn_trainer_destroy(struct bn_trainer *t)
 {
     if (t == NULL)
         return;
-    release_acts(t->acts, t->nacts);
+    release_acts(t->acts, t->sizes.nacts);
     bn_head_release(&t->head);
     bn_optim_destroy(t->optim);
     bn_model_destroy(t->model);
+    bn_sizes_release(&t->sizes);
     t->dev->op.arena_release(t->dev, &t->work);
     t->dev->op.arena_release(t->dev, &t->state);
     free(t);

@@ -19,14 +19,7 @@
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 #include "text/tokenizer.h"
-
-/* Sizes that the memory of a run follows from. */
-struct bn_shape_plan {
-    int max_tokens; /* of a micro-batch, training and evaluation */
-    int max_segs, max_scores, max_seqs;
-    int max_pos;    /* of RoPE tables */
-    int chunk_rows; /* of the head's logits */
-};
+#include "train/sizes.h"
 
 struct bn_trainer {
     const struct bn_run *run;      /* borrowed */
@@ -37,23 +30,17 @@ struct bn_trainer {
     const struct bn_loss *loss;
     struct bn_loss_params loss_params;
     double smoothing;
-    struct bn_shape_plan shape;
+    struct bn_sizes sizes;
     struct bn_arena state, work; /* weights and optimizer; activations */
     struct bn_model *model;
     struct bn_optim *optim; /* NULL when only evaluating */
-    struct bn_acts *acts; /* [nacts]: micro-batches in flight */
-    int nacts;
+    struct bn_acts *acts; /* [sizes.nacts]: micro-batches in flight */
     struct bn_head head;
     struct bn_plan plan; /* order of the training examples */
     struct bn_schedule schedule;
     long total_steps;
     long clamped; /* answers whose mean log p was bounded, in this run */
 };
-
-/* The model's config as the run asks for it: from the model's folder or,
- * with init random, from config_name. */
-int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
-                      struct bn_err *err);
 
 /* Lay everything out and load (or draw) the weights. tokens may be NULL
  * together with training false, then max_tokens is what is scored at once.

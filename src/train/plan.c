@@ -1,0 +1,134 @@
+#include "config.h"
+#include "train/plan.h"
+#include "base/thread.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* A mesh of sizes alone. */
+static struct bn_mesh mesh_of(const struct bn_plan_mesh *p, int pp, int tp)
+{
+    return (struct bn_mesh){
+        .tp = {.size = p->tp, .index = tp},
+        .cp = {.size = p->cp},
+        .dp = {.size = p->dp},
+        .pp = {.size = p->pp, .index = pp},
+        .data = {.size = p->dp * p->cp},
+    };
+}
+
+static size_t attn_work(struct bn_dev *d, const struct bn_attn *a)
+{
+    (void)d;
+    return bn_attn_work_cpu(a);
+}
+
+/* As comm_mpi.c: a group of n keeps n pieces of 256 KiB. The groups are
+ * world, tp, cp, dp, pp and data; the ends of a pipeline are two. */
+static size_t comm_bytes(const struct bn_plan_mesh *p)
+{
+    size_t world = (size_t)p->dp * (size_t)p->tp * (size_t)p->pp
+                   * (size_t)p->cp;
+    size_t groups = world + (size_t)(p->tp + p->cp + p->dp + p->pp)
+                    + (size_t)(p->dp * p->cp) + (p->pp > 1 ? 2 : 0);
+
+    return world > 1 ? groups * (256 << 10) : 0;
+}
+
+/* Bytes that a rank sends in a reduction and a gathering of n bytes each,
+ * over k ranks. */
+static double both_ways(double n, int k)
+{
+    return 2 * n * (k - 1) / k;
+}
+
+static void volumes(struct bn_rank_plan *p, const struct bn_sizes *l,
+                    const struct bn_plan_mesh *mesh, const struct bn_model *m)
+{
+    const struct bn_part *part = &l->params.part;
+    double micros = (double)l->run->optim.gradient_accumulation_steps;
+    double elem = (double)bn_dtype_size(l->type);
+    double tokens = (double)l->shape.max_tokens / mesh->cp;
+    double stream = tokens * m->cfg.hidden_size * elem;
+    double layers = part->end_layer - part->first_layer;
+    double kv = 2.0 * m->kv_heads * m->cfg.head_dim * tokens * elem;
+    int data = mesh->dp * mesh->cp;
+
+    /* Gradients are reduced in fp32, weights gathered in their type. */
+    p->dp_bytes = (double)l->elems * (sizeof(float) + elem) * (data - 1)
+                  / data;
+    /* Four sums a layer; the embedding's, and that of the head's input. */
+    p->tp_bytes = micros * both_ways(stream, mesh->tp)
+                  * (4 * layers + part->has_embed + part->has_head);
+    p->pp_bytes = micros * stream
+                  * (!part->has_head + !part->has_embed);
+    if (mesh->pp > 1 && m->cfg.tie_embeddings
+        && (part->has_embed || part->has_head))
+        p->pp_bytes += both_ways((double)m->vocab * m->cfg.hidden_size
+                                     * sizeof(float), 2);
+    /* Keys and values gathered forward and again backward, and reduced. */
+    p->cp_bytes = micros * layers * 3 * kv * (mesh->cp - 1);
+}
+
+int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
+                 const struct bn_model_config *cfg,
+                 const struct bn_plan_mesh *mesh, int pp, int tp,
+                 struct bn_set_size train, struct bn_set_size eval,
+                 struct bn_err *err)
+{
+    struct bn_mesh at = mesh_of(mesh, pp, tp);
+    struct bn_dev dev = {.op = {.attn_work = attn_work}};
+    struct bn_sizes l;
+    struct bn_model m;
+    int threads = (int)run->mesh.num_threads;
+
+#ifdef _OPENMP
+    omp_set_num_threads(threads > 0 ? threads : bn_cpu_count());
+#endif
+    if (bn_sizes_init(&l, run, cfg, &at, train, eval, 0, err) < 0)
+        return -1;
+    bn_model_plan(&m, cfg, &l.params, l.type, &dev, &at);
+    *p = (struct bn_rank_plan){
+        .weights = l.weights,
+        .gradients = l.gradients,
+        .tables = l.tables,
+        .optimizer = l.optimizer,
+        .activations = bn_sizes_work_bytes(&l, &m),
+        .comm = comm_bytes(mesh),
+        .copy = l.training ? 3 * l.count * sizeof(float) : 0,
+    };
+    if (l.training)
+        volumes(p, &l, mesh, &m);
+    bn_sizes_release(&l);
+    return 0;
+}
+
+size_t bn_rank_plan_device(const struct bn_rank_plan *p)
+{
+    return p->weights + p->gradients + p->tables + p->optimizer
+           + p->activations;
+}
+
+int bn_plan_worst(size_t *device, double *sent, const struct bn_run *run,
+                  const struct bn_model_config *cfg,
+                  const struct bn_plan_mesh *mesh, struct bn_set_size train,
+                  struct bn_set_size eval, struct bn_err *err)
+{
+    *device = 0;
+    *sent = 0;
+    for (int pp = 0; pp < mesh->pp; pp++) {
+        struct bn_rank_plan p;
+
+        /* The last tensor rank has the longest run of the vocabulary. */
+        if (bn_plan_rank(&p, run, cfg, mesh, pp, mesh->tp - 1, train, eval,
+                         err) < 0)
+            return -1;
+        size_t bytes = bn_rank_plan_device(&p);
+        double out = p.dp_bytes + p.tp_bytes + p.pp_bytes + p.cp_bytes;
+
+        *device = bytes > *device ? bytes : *device;
+        *sent = out > *sent ? out : *sent;
+    }
+    return 0;
+}

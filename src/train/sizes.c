@@ -1,0 +1,203 @@
+#include "config.h"
+#include "train/sizes.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "mesh/split.h"
+#include "optim/adamw.h"
+
+#include <stdlib.h>
+
+/* Logits of one chunk: enough rows for an efficient product, little enough
+ * to stay small beside the activations. */
+static const size_t logit_bytes = (size_t)128 << 20;
+
+int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
+                      struct bn_err *err)
+{
+    const char *from = run->model.init == BN_RUN_INIT_RANDOM
+                           ? run->model.config_name
+                           : run->model.model_name_or_path;
+    if (!bn_exists(from))
+        return bn_fail(err, BN_ERR_DATA, "%s: there is no '%s' (names of a hub"
+                       " are not fetched: give a folder)",
+                       run->model.init == BN_RUN_INIT_RANDOM
+                           ? "config_name"
+                           : "model_name_or_path", from);
+    char *path = bn_is_dir(from) ? bn_path_join(from, "config.json")
+                                 : bn_strdup(from);
+    struct bn_str notes = {0};
+    int rc = bn_model_config_load(cfg, path, &notes, err);
+
+    if (rc == 0 && notes.len > 0)
+        bn_debug("%s: %s", path, notes.s);
+    bn_str_release(&notes);
+    free(path);
+    return rc;
+}
+
+static int at_least(int a, int64_t b)
+{
+    return b > a ? (int)b : a;
+}
+
+/* The largest micro-batch there can be of either token set. */
+static void shape(struct bn_sizes *l, const struct bn_set_size sets[2],
+                  int max_tokens)
+{
+    struct bn_shape_plan *s = &l->shape;
+    int64_t batch[2] = {l->run->optim.per_device_train_batch_size,
+                        l->run->eval.per_device_eval_batch_size};
+
+    s->max_tokens = s->max_pos = s->max_scores = max_tokens;
+    s->max_segs = s->max_seqs = max_tokens > 0 ? 3 : 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t n = (int64_t)sets[i].n, longest = sets[i].longest;
+        int64_t b = batch[i] < n ? batch[i] : n;
+
+        if (n == 0)
+            continue;
+        s->max_tokens = at_least(s->max_tokens, b * longest);
+        s->max_pos = at_least(s->max_pos, longest);
+        s->max_segs = at_least(s->max_segs, 3 * b);
+        s->max_seqs = at_least(s->max_seqs, 3 * b);
+        /* A prompt's last row is scored for both answers. */
+        s->max_scores = at_least(s->max_scores, b * (longest + 1));
+    }
+}
+
+/* What this build does not do is refused, not done otherwise. */
+static int check_mesh(const struct bn_run *run, struct bn_err *err)
+{
+    if (run->mesh.zero_stage > 1)
+        return bn_fail(err, BN_ERR_USAGE, "zero_stage: %lld is not supported:"
+                       " 1 shards masters and moments",
+                       (long long)run->mesh.zero_stage);
+    if (run->mesh.sequence_parallel)
+        return bn_fail(err, BN_ERR_USAGE, "sequence_parallel: true is not "
+                       "supported");
+    return 0;
+}
+
+/* The part of the model that this rank holds. */
+static int my_part(const struct bn_sizes *l, struct bn_part *part,
+                   struct bn_err *err)
+{
+    const struct bn_mesh *mesh = l->mesh;
+
+    *part = (struct bn_part){
+        .tp_size = mesh->tp.size,
+        .tp_rank = mesh->tp.index,
+        .has_embed = mesh->pp.index == 0,
+        .has_head = mesh->pp.index == mesh->pp.size - 1,
+    };
+    return bn_part_stage(l->cfg, mesh->pp.size, mesh->pp.index,
+                         &part->first_layer, &part->end_layer, err);
+}
+
+int bn_sizes_depth(const struct bn_mesh *mesh, int n)
+{
+    int most = mesh->pp.size - mesh->pp.index;
+
+    return n < most ? n : most;
+}
+
+int bn_sizes_init(struct bn_sizes *l, const struct bn_run *run,
+                   const struct bn_model_config *cfg,
+                   const struct bn_mesh *mesh, struct bn_set_size train,
+                   struct bn_set_size eval, int max_tokens,
+                   struct bn_err *err)
+{
+    const struct bn_set_size sets[2] = {train, eval};
+    struct bn_part part;
+
+    *l = (struct bn_sizes){.run = run, .cfg = cfg, .mesh = mesh};
+    l->training = train.n > 0;
+    l->type = run->model.dtype == BN_RUN_COMPUTE_BFLOAT16 ? BN_BF16 : BN_F32;
+    shape(l, sets, max_tokens);
+    if (check_mesh(run, err) < 0 || my_part(l, &part, err) < 0
+        || bn_params_init(&l->params, cfg, &part, err) < 0)
+        return -1;
+    bn_params_pad(&l->params, mesh->data.size);
+    bn_optim_range(&l->params, &mesh->data, &l->begin, &l->count);
+    l->elems = l->params.elems;
+    size_t model = bn_model_bytes(cfg, &l->params, l->type, l->shape.max_pos,
+                                  l->training);
+    l->weights = l->elems * bn_dtype_size(l->type);
+    l->gradients = l->training ? l->elems * sizeof(float) : 0;
+    l->tables = model - l->weights - l->gradients;
+    l->optimizer = l->training ? bn_optim_bytes(l->type, l->count) : 0;
+    l->nacts = l->training
+                   ? bn_sizes_depth(mesh, (int)run->optim
+                                               .gradient_accumulation_steps)
+                   : 1;
+    return 0;
+}
+
+void bn_sizes_release(struct bn_sizes *l)
+{
+    bn_params_release(&l->params);
+}
+
+size_t bn_sizes_state_bytes(const struct bn_sizes *l)
+{
+    return l->weights + l->gradients + l->tables + l->optimizer;
+}
+
+static struct bn_acts_size acts_size(const struct bn_sizes *l)
+{
+    static const enum bn_recompute modes[] = {
+        [BN_RUN_RECOMPUTE_NONE] = BN_RECOMPUTE_NONE,
+        [BN_RUN_RECOMPUTE_ATTENTION] = BN_RECOMPUTE_ATTENTION,
+        [BN_RUN_RECOMPUTE_FULL] = BN_RECOMPUTE_FULL,
+    };
+    const struct bn_shape_plan *s = &l->shape;
+    struct bn_acts_size size = {
+        .tokens = s->max_tokens,
+        .segs = s->max_segs,
+        .kv = s->max_tokens,
+        .recompute = modes[l->run->model.activation_recompute],
+        .backward = l->training,
+    };
+
+    if (l->mesh->cp.size > 1) {
+        size.tokens = bn_split_max_tokens(s->max_tokens, s->max_segs,
+                                          l->mesh->cp.size);
+        size.segs = 2 * s->max_segs;
+    }
+    return size;
+}
+
+void bn_sizes_carve(const struct bn_sizes *l, const struct bn_model *m,
+                     struct bn_acts *a, struct bn_head *h,
+                     struct bn_arena *arena)
+{
+    const struct bn_shape_plan *s = &l->shape;
+    struct bn_acts_size size = acts_size(l);
+
+    for (int i = 0; i < l->nacts; i++)
+        bn_acts_init(&a[i], m, &size, arena);
+    if (m->params.part.has_head)
+        bn_head_init(h, m, s->chunk_rows, s->max_scores, s->max_seqs,
+                     l->training, arena);
+}
+
+size_t bn_sizes_work_bytes(struct bn_sizes *l, const struct bn_model *m)
+{
+    struct bn_arena plan;
+    struct bn_head h = {0};
+    struct bn_acts *a = BN_NEWN(struct bn_acts, (size_t)l->nacts);
+
+    if (m->params.part.has_head)
+        l->shape.chunk_rows = bn_head_chunk_rows(m, logit_bytes);
+    if (l->shape.chunk_rows > l->shape.max_scores)
+        l->shape.chunk_rows = l->shape.max_scores;
+    bn_arena_plan(&plan, "activations");
+    bn_sizes_carve(l, m, a, &h, &plan);
+    for (int i = 0; i < l->nacts; i++)
+        bn_acts_release(&a[i]);
+    bn_head_release(&h);
+    free(a);
+    return plan.used;
+}

@@ -1,0 +1,77 @@
+#!/bin/sh
+test_description='burnish plan: its bytes are those that ranks allocate'
+. "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
+. "$BN_SRCDIR/t/mpi.sh"
+. "$BN_SRCDIR/t/ranks/lib.sh"
+bn_mpi
+bn_small_runs
+tp=tensor_parallel_size pp=pipeline_parallel_size cp=context_parallel_size
+dp=data_parallel_size
+
+# planned N RUN SETS...: the arenas of every rank are the planned ones
+planned() {
+    n=$1 run=$2
+    shift 2
+    plan_sets=
+    for s in "$@"; do
+        plan_sets="$plan_sets --set $s"
+    done
+    rm -rf out && burnish plan --json --ranks $n --set output_dir=out \
+        $plan_sets $run.yaml >plan.json &&
+    BURNISH_LOG=debug bn_ranks $n burnish-train --check --set output_dir=out \
+        $plan_sets $run.yaml 2>check.err &&
+    python3 - $n "$@" <<-\EOF
+	import json, re, sys
+	n, sets = int(sys.argv[1]), dict(a.split("=") for a in sys.argv[2:])
+	tp = int(sets.get("tensor_parallel_size", 1))
+	pp = int(sets.get("pipeline_parallel_size", 1))
+	plan = {(p["pp"], p["tp"]): (p["state"], p["activations"])
+	        for p in map(json.loads, open("plan.json"))}
+	got = {}
+	for line in open("check.err"):
+	    m = re.search(r"(?:rank (\d+)/\d+: )?debug: arenas: (\d+) bytes of state, (\d+) of", line)
+	    if m:
+	        r = int(m[1] or 0)
+	        got[r] = (int(m[2]), int(m[3]))
+	assert len(got) == n and len(plan) == tp * pp, (got, plan)
+	for r, bytes in got.items():
+	    at = (r // (n // pp), r % tp)
+	    assert plan[at] == bytes, (r, at, plan[at], bytes)
+	EOF
+}
+while read -r n run sets; do
+    test_expect_success "$n ranks, $run $sets" 'planned $n $run $sets'
+done <<EOT
+1 sft
+1 orpo dtype=bfloat16 activation_recompute=full
+2 orpo per_device_train_batch_size=2
+4 sft $tp=4
+4 orpo $pp=2 $cp=2
+8 sft $tp=2 $pp=2 per_device_train_batch_size=2 dtype=bfloat16
+8 orpo $tp=2 $cp=2 activation_recompute=attention
+EOT
+test_expect_success 'it needs no device, MPI or BLAS, and no data if told' '
+    ldd "$(command -v burnish)" >libs && ! grep -iE "mpi|pmix|blas|dnn|cuda" libs &&
+    BURNISH_CACHE=$PWD/none burnish plan --longest 512 --set train_file=absent \
+        --set output_dir=o sft.yaml >out &&
+    grep "^stage 0" out && ! test -e none
+'
+test_expect_success 'more tensor ranks take less a rank; stages keep less' '
+    for t in 1 2 4; do
+        burnish plan --json --set output_dir=o --set $tp=$t sft.yaml | head -n 1 |
+            sed "s/.*\"weights\":\([0-9]*\).*/\1/"
+    done >w && test "$(sort -rn w)" = "$(cat w)" && test "$(uniq w | wc -l)" = 3
+'
+test_expect_success 'layouts that fit are listed; none is an error' '
+    burnish plan --ranks 8 --memory 1 --set output_dir=o sft.yaml >fits &&
+    test $(wc -l <fits) -gt 10 &&
+    burnish plan --longest 4000000 --ranks 2 --memory 1 --set output_dir=o \
+        sft.yaml >fits 2>err; test $? -eq 64 &&
+    grep "no layout of 2 ranks fits 1 GiB" err
+'
+test_expect_success 'meshes that are none are refused' '
+    test_expect_code 64 burnish plan --ranks 3 --set output_dir=o --set $tp=2 sft.yaml &&
+    test_expect_code 64 burnish plan --set output_dir=o --set $tp=3 sft.yaml 2>err &&
+    grep "cannot be split over 3 tensor ranks" err
+'
+test_done
