@@ -10,8 +10,11 @@
 #include <stdlib.h>
 
 /* Logits of one chunk: enough rows for an efficient product, little enough
- * to stay small beside the activations. */
+ * to stay small beside the activations. A pair that does not fit needs its
+ * logits twice, which costs far more than the memory, so for pairs a chunk
+ * may grow to hold the longest. */
 static const size_t logit_bytes = (size_t)128 << 20;
+static const size_t pair_logit_bytes = (size_t)512 << 20;
 
 int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
                       struct bn_err *err)
@@ -183,6 +186,18 @@ void bn_sizes_carve(const struct bn_sizes *l, const struct bn_model *m,
                      l->training, arena);
 }
 
+static int chunk_rows(const struct bn_sizes *l, const struct bn_model *m)
+{
+    int rows = bn_head_chunk_rows(m, logit_bytes);
+    int most = bn_head_chunk_rows(m, pair_logit_bytes);
+    int pair = l->shape.max_pos + 1; /* rows of the longest */
+
+    /* Where ranks share a sequence, every pair takes two passes anyway. */
+    if (l->run->task == BN_RUN_TASK_ORPO && l->mesh->cp.size == 1)
+        rows = at_least(rows, pair < most ? pair : most);
+    return rows < l->shape.max_scores ? rows : l->shape.max_scores;
+}
+
 size_t bn_sizes_work_bytes(struct bn_sizes *l, const struct bn_model *m)
 {
     struct bn_arena plan;
@@ -190,9 +205,7 @@ size_t bn_sizes_work_bytes(struct bn_sizes *l, const struct bn_model *m)
     struct bn_acts *a = BN_NEWN(struct bn_acts, (size_t)l->nacts);
 
     if (m->params.part.has_head)
-        l->shape.chunk_rows = bn_head_chunk_rows(m, logit_bytes);
-    if (l->shape.chunk_rows > l->shape.max_scores)
-        l->shape.chunk_rows = l->shape.max_scores;
+        l->shape.chunk_rows = chunk_rows(l, m);
     bn_arena_plan(&plan, "activations");
     bn_sizes_carve(l, m, a, &h, &plan);
     for (int i = 0; i < l->nacts; i++)

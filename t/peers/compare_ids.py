@@ -283,7 +283,7 @@ def main():
             if not name.endswith('tokenizer.json') or (only and path
                                                        not in only):
                 continue
-            # Refused (t/t3001-tokenizer-golden.t). Older files do not name the type.
+            # Refused; an older file need not name the type.
             if isinstance(Tokenizer.from_file(path).model, models.Unigram):
                 continue
             number += 1

@@ -175,7 +175,10 @@ static void make_batch(struct bench *x, int vocab)
 static void carve(struct bench *x, struct bn_arena *a)
 {
     int rows = bn_head_chunk_rows(x->m, (size_t)128 << 20);
+    int one = 2 * x->o.length - x->o.prompt; /* a pair must fit: sizes.c */
 
+    if (x->o.orpo && one > rows)
+        rows = one;
     if (rows > x->b.nscore)
         rows = x->b.nscore;
     struct bn_acts_size size = {x->b.ntok, x->b.nseg, x->b.ntok,
