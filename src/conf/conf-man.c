@@ -65,7 +65,7 @@ static void put_section(const char *title)
 }
 
 static const char intro[] =
-    ".TH BURNISH\\-RUN 5 \"\" \"burnish " PACKAGE_VERSION "\""
+    ".TH BURNISH\\-RUN 5 \"2026-11-29\" \"burnish " PACKAGE_VERSION "\""
     " \"File formats\"\n"
     ".SH NAME\n"
     "burnish\\-run \\- run files of burnish\n"
