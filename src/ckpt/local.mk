@@ -23,3 +23,13 @@ src_ckpt_test_hf_t_LDADD = $(HF_LIBS) $(CMOCKA_LIBS)
 src_ckpt_test_stories_t_SOURCES = src/ckpt/test/stories.c
 src_ckpt_test_stories_t_LDADD = $(HF_LIBS) $(CMOCKA_LIBS)
 endif
+
+noinst_PROGRAMS += src/ckpt/bench/bench-ckpt
+src_ckpt_bench_bench_ckpt_SOURCES = src/ckpt/bench/ckpt.c
+src_ckpt_bench_bench_ckpt_LDADD = $(CKPT_LIBS)
+BENCHES += bench-ckpt
+EXTRA_DIST += src/ckpt/bench/bench.sh
+.PHONY: bench-ckpt
+bench-ckpt: src/ckpt/bench/bench-ckpt$(EXEEXT)
+	@$(SHELL) $(srcdir)/src/ckpt/bench/bench.sh \
+		src/ckpt/bench/bench-ckpt$(EXEEXT) $(BENCH_CKPT_MIB)

@@ -2,19 +2,19 @@
 #include "config.h"
 #include "ckpt/ckpt.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* The target range and one source after the other. */
 struct reader {
-    float *const *to; /* [parts][count] */
-    int parts;
-    unsigned char *have; /* which elements were found */
+    float *to;           /* [count] */
+    unsigned char *have; /* which elements were found; NULL: not asked */
     size_t begin, count;
     /* the shard in work */
     const struct bn_params *source; /* the table of its part */
-    const float *data;              /* [parts][shard count] */
+    const float *data;              /* [s_count]: one of its three arrays */
     size_t s_begin, s_count;
 };
 
@@ -37,11 +37,10 @@ static void copy_run(struct reader *r, size_t at, size_t from, size_t n)
         n = r->begin + r->count - at;
     if (n > r->s_begin + r->s_count - from)
         n = r->s_begin + r->s_count - from;
-    for (int k = 0; k < r->parts; k++)
-        memcpy(r->to[k] + (at - r->begin),
-               r->data + (size_t)k * r->s_count + (from - r->s_begin),
-               n * sizeof(float));
-    memset(r->have + (at - r->begin), 1, n);
+    memcpy(r->to + (at - r->begin), r->data + (from - r->s_begin),
+           n * sizeof(float));
+    if (r->have != NULL)
+        memset(r->have + (at - r->begin), 1, n);
 }
 
 static int overlap(int a0, int an, int b0, int bn, int *begin)
@@ -125,23 +124,47 @@ static int check_all(const struct reader *r, const struct bn_params *params,
     return 0;
 }
 
+/* Masters, first and second moments are read by a thread each. */
+struct part_job {
+    const struct bn_ckpt *c;
+    const struct bn_params *params;
+    struct reader r[3];
+    int rc[3];
+    struct bn_err err[3];
+};
+
+static void read_part(void *arg, int k)
+{
+    struct part_job *j = arg;
+    struct reader *r = &j->r[k];
+
+    memset(r->to, 0, r->count * sizeof(float));
+    for (size_t i = 0; j->rc[k] == 0 && i < j->c->n; i++) {
+        const struct bn_ckpt_shard *s = &j->c->shard[i];
+        const float *data = (const float *)(const void *)j->c->map[i].data;
+
+        j->rc[k] = take_shard(r, j->params, &j->c->cfg, s,
+                              data + (size_t)k * s->count, &j->err[k]);
+    }
+}
+
 int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,
                       size_t begin, size_t count, float *const *to, int parts,
                       struct bn_err *err)
 {
-    struct reader r = {.to = to, .parts = parts, .begin = begin,
-                       .count = count};
+    struct part_job j = {.c = c, .params = params};
     int rc = 0;
 
-    r.have = bn_calloc(count, 1);
     for (int k = 0; k < parts; k++)
-        memset(to[k], 0, count * sizeof(float));
-    for (size_t i = 0; rc == 0 && i < c->n; i++)
-        rc = take_shard(&r, params, &c->cfg, &c->shard[i],
-                        (const float *)(const void *)c->map[i].data, err);
+        j.r[k] = (struct reader){.to = to[k], .begin = begin, .count = count};
+    j.r[0].have = bn_calloc(count, 1);
+    bn_parallel(parts, read_part, &j);
+    for (int k = 0; rc == 0 && k < parts; k++)
+        if (j.rc[k] < 0)
+            rc = bn_fail(err, j.err[k].code, "%s", j.err[k].text);
     if (rc == 0)
-        rc = check_all(&r, params, c->path, err);
-    free(r.have);
+        rc = check_all(&j.r[0], params, c->path, err);
+    free(j.r[0].have);
     return rc;
 }
 
@@ -150,11 +173,7 @@ int bn_ckpt_place(float *flat, const struct bn_params *params,
                   const struct bn_ckpt_shard *shard, const float *master,
                   struct bn_err *err)
 {
-    struct reader r = {.to = &flat, .parts = 1, .count = params->elems};
-    int rc;
+    struct reader r = {.to = flat, .count = params->elems};
 
-    r.have = bn_calloc(params->elems, 1);
-    rc = take_shard(&r, params, cfg, shard, master, err);
-    free(r.have);
-    return rc;
+    return take_shard(&r, params, cfg, shard, master, err);
 }

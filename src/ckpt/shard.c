@@ -5,27 +5,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK = 8 << 20 };
+/* What is hashed while it is written. */
+struct hashing {
+    const float *const *data;
+    size_t bytes; /* of each */
+    struct bn_hash hash;
+};
 
-/* Hashed while it is in the cache. */
-static int put(int fd, struct bn_hasher *hash, const char *path,
-               const float *data, size_t n, struct bn_err *err)
+static void *hash_all(void *arg)
 {
-    const char *p = (const char *)data;
-    size_t bytes = n * sizeof(float);
+    struct hashing *h = arg;
+    struct bn_hasher *x = bn_hasher_begin();
 
-    for (size_t at = 0; at < bytes; at += BLOCK) {
-        size_t k = bytes - at < BLOCK ? bytes - at : BLOCK;
-
-        bn_hasher_add(hash, p + at, k);
-        if (bn_write_all(fd, p + at, k, path, err) < 0)
-            return -1;
-    }
-    return 0;
+    for (int k = 0; k < 3; k++)
+        bn_hasher_add(x, h->data[k], h->bytes);
+    h->hash = bn_hasher_end(x);
+    return NULL;
 }
 
 static int failed(struct bn_err *err, const char *what, const char *path)
@@ -40,18 +41,24 @@ int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
     char name[BN_CKPT_NAME];
     char *path = bn_path_join(tmp, bn_ckpt_shard_name(s, name));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    struct bn_hasher *hash = bn_hasher_begin();
+    struct hashing h = {.data = data, .bytes = s->count * sizeof(float)};
     int rc = fd < 0 ? failed(err, "create", path) : 0;
+    pthread_t thread;
+    bool aside = pthread_create(&thread, NULL, hash_all, &h) == 0;
 
     for (int k = 0; rc == 0 && k < 3; k++)
-        rc = put(fd, hash, path, data[k], s->count, err);
+        rc = bn_write_all(fd, data[k], h.bytes, path, err);
     if (rc == 0 && fsync(fd) < 0)
         rc = failed(err, "sync", path);
     if (fd >= 0 && close(fd) < 0 && rc == 0)
         rc = failed(err, "close", path);
     if (fd >= 0 && rc < 0)
         unlink(path);
-    s->hash = bn_hasher_end(hash);
+    if (aside)
+        pthread_join(thread, NULL);
+    else
+        hash_all(&h);
+    s->hash = h.hash;
     s->bytes = 3 * sizeof(float) * s->count;
     free(path);
     return rc;

@@ -82,3 +82,10 @@ EXTRA_DIST += src/train/bench/bench.sh src/train/bench/bench.py \
 bench-step: src/train/bench/bench-step
 	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/src/train/bench/bench.sh \
 		src/train/bench/bench-step$(EXEEXT) $(BENCH_STEP_NAMES)
+
+if HAVE_CMOCKA
+check_PROGRAMS += src/train/test/watch.t
+TESTS += src/train/test/watch.t
+src_train_test_watch_t_SOURCES = src/train/test/watch.c
+src_train_test_watch_t_LDADD = $(TRAIN_LIBS) $(OPS_CUDA_LIBS) $(CMOCKA_LIBS)
+endif
