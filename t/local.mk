@@ -74,3 +74,10 @@ CLEANFILES += $(FUZZERS)
 fuzz-smoke: $(FUZZERS)
 	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/t/fuzz.sh \
 		$(FUZZ_SECONDS) $(FUZZERS)
+
+# What many ranks cost: needs root and Slurm.
+BENCHES += bench-scale
+EXTRA_DIST += t/ranks/scale.sh
+.PHONY: bench-scale
+bench-scale: burnish-train$(EXEEXT)
+	@PATH="$(abs_top_builddir):$$PATH" $(srcdir)/t/ranks/scale.sh

@@ -81,10 +81,11 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
     struct bn_dev dev = {.op = {.attn_work = attn_work}};
     struct bn_sizes l;
     struct bn_model m;
-    int threads = (int)run->mesh.num_threads;
 
 #ifdef _OPENMP
-    omp_set_num_threads(threads > 0 ? threads : bn_cpu_count());
+    omp_set_num_threads(run->mesh.num_threads > 0
+                            ? (int)run->mesh.num_threads
+                            : bn_cpu_count());
 #endif
     if (bn_sizes_init(&l, run, cfg, &at, train, eval, 0, err) < 0)
         return -1;
