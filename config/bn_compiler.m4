@@ -21,6 +21,14 @@ AC_DEFUN([BN_SANITIZERS], [
     bn_sanitizers="address,undefined"
     BN_SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined dnl
 -fno-omit-frame-pointer"
+    # clang checks the types of called C++ functions, which needs RTTI and
+    # clang++ as the linker; kernels have neither.
+    bn_save_CXXFLAGS=$CXXFLAGS
+    AC_LANG_PUSH([C++])
+    CXXFLAGS="$CXXFLAGS -fno-sanitize=function"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM], [BN_SAN="$BN_SAN -fno-sanitize=function"])
+    AC_LANG_POP([C++])
+    CXXFLAGS=$bn_save_CXXFLAGS
     AC_DEFINE([BN_SANITIZED], [1], [Define if built with ASan and UBSan])
   ])
   AC_SUBST([BN_SAN])
