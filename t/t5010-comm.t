@@ -26,6 +26,11 @@ test_expect_success 'a rank that does not come is named, with its phase' '
     grep "allreduce: rank 1 (step 41) did not come in 3 s" err &&
     ! grep "rank 0 (step" err && ! grep "rank 2 (step" err
 '
+test_expect_success 'after 30 s of waiting the others say for whom, and where it is' '
+    bn_ranks 3 "$rank" late 1 32 60 2>err &&
+    grep "rank 0/3: warn: allreduce: waiting for rank 1 (step 41) for 30 s" err &&
+    grep "rank 2/3: warn: allreduce: waiting for rank 1 (step 41) for 30 s" err
+'
 test_expect_success 'a rank that is killed is named at once by the others' '
     { BN_RANKS_LIMIT=20 bn_ranks 3 --enable-recovery "$rank" die 1 2>err || : ; } &&
     grep "rank 0/3: error: rank 1 is gone: its process [0-9]* ended" err &&

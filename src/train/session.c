@@ -124,7 +124,13 @@ static int open_device(struct bn_session *s, struct bn_err *err)
                                         .strict = m->strict_device};
 
     s->dev = bn_device_open(&want, err);
-    return s->dev != NULL ? 0 : -1;
+    if (s->dev == NULL)
+        return -1;
+    /* Collectives go through MPI, which is given host memory. */
+    if (s->info.size > 1 && strcmp(s->dev->name, "cpu") != 0)
+        return bn_fail(err, BN_ERR_USAGE, "%d ranks on GPUs are not supported:"
+                       " start one rank, or give device: cpu", s->info.size);
+    return 0;
 }
 
 static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
