@@ -48,8 +48,9 @@ bn_install()
         bn_die "apt-get could not install:$missing"
 }
 
-# bn_build DIR [CONFIGURE OPTION...]: configure and build in DIR, quietly; the
-# end of the log is shown when it fails.
+# bn_build DIR [CONFIGURE OPTION...]: configure and build $bn_targets (default:
+# all) in DIR, quietly; the end of the log is shown when it fails.
+bn_targets=all
 bn_build()
 {
     dir=$1
@@ -67,7 +68,8 @@ bn_build()
             tail -n 20 configure.out >&2
             bn_die "configure failed, see $dir/config.log"
         fi
-        if ! make -j"$(nproc)" >make.out 2>&1; then
+        # shellcheck disable=SC2086 # a list of words
+        if ! make -j"$(nproc)" $bn_targets >make.out 2>&1; then
             grep -E 'error|warning|\*\*\*' make.out | head -n 40 >&2
             bn_die "make failed, see $dir/make.out"
         fi

@@ -1,14 +1,18 @@
-# Rows for the quickstart from WordNet's data.noun and data.verb:
+# Rows for the quickstart from WordNet's data.noun:
 #
-#   awk -v part=train|held -v n=N -f wordnet.awk data.noun data.verb >pairs.jsonl
+#   awk -v part=train|held -v n=N -f wordnet.awk data.noun >pairs.jsonl
 #
-# A row has a prompt ("zebra, a kind of equine:"), the right definition
-# (chosen) and another word's (rejected). Words are held out by a hash of
-# their letters, so no word is in both parts. Read twice: the first
-# pass learns the names that hypernym pointers refer to.
+# A row has a prompt with the word and its field ("zebra (animal):"), the right
+# definition (chosen) and that of a word of another field (rejected). Words are
+# held out by a hash of their letters, so no word is in both parts.
 BEGIN {
     n_rows = 0
     letters = "abcdefghijklmnopqrstuvwxyz"
+    # The lexicographer files of nouns, 03 to 28: lexnames(5WN).
+    split("thing act animal artifact attribute body cognition communication" \
+        " event feeling food group location motive object person phenomenon" \
+        " plant possession process quantity relation shape state substance" \
+        " time", field, " ")
 }
 
 # One word in ten, whichever of its meanings it is.
@@ -24,33 +28,18 @@ function is_held(word,    i, h)
 {
     name = $5
     gsub(/_/, " ", name)
-    sub(/\([a-z]+\)$/, "", name)
-    id = FILENAME $1
-}
-
-pass == 1 {
-    names[id] = name
-    next
-}
-
-{
-    if (is_held(name) != (part == "held"))
-        next
-    up = ""
-    for (i = 6; i < NF && $i != "|"; i++)
-        if ($i == "@") {
-            up = names[FILENAME $(i + 1)]
-            break
-        }
     gloss = $0
     sub(/^[^|]*\| /, "", gloss)
     sub(/[;:] .*$/, "", gloss)
     sub(/ +$/, "", gloss)
-    if (up == "" || length(gloss) < 12 || length(gloss) > 90)
+    if (is_held(name) != (part == "held"))
+        next
+    if (length(gloss) < 12 || length(gloss) > 90)
         next
     if (gloss ~ /[^ -~]|["\\]/ || name ~ /["\\]/)
         next
-    row_prompt[n_rows] = name ", a kind of " up ":"
+    row_field[n_rows] = field[$2 - 2]
+    row_prompt[n_rows] = name " (" field[$2 - 2] "):"
     row_gloss[n_rows++] = " " gloss
 }
 
@@ -62,8 +51,8 @@ END {
     for (k = 0; k < n && int(k * step) < n_rows; k++) {
         i = int(k * step)
         j = (i + int(n_rows / 3) + 131 * (k % 97)) % n_rows
-        if (row_gloss[i] == row_gloss[j])
-            continue
+        while (row_field[i] == row_field[j])
+            j = (j + 977) % n_rows
         printf "{\"prompt\": \"%s\", \"chosen\": \"%s\", \"rejected\": \"%s\"}\n",
             row_prompt[i], row_gloss[i], row_gloss[j]
     }
