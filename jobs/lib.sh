@@ -69,7 +69,8 @@ bn_build()
             bn_die "configure failed, see $dir/config.log"
         fi
         # shellcheck disable=SC2086 # a list of words
-        if ! make -j"$(nproc)" $bn_targets >make.out 2>&1; then
+        if ! { make built && make -j"$(nproc)" $bn_targets; } \
+            >make.out 2>&1; then
             grep -E 'error|warning|\*\*\*' make.out | head -n 40 >&2
             bn_die "make failed, see $dir/make.out"
         fi
