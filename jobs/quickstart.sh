@@ -52,7 +52,8 @@ accuracy()
 {
     "$bin/burnish-train" --eval-only "$@" jobs/quickstart/orpo.yaml \
         2>>$out/log |
-        sed 's/.*"eval_rewards\/accuracies":\([0-9.]*\).*/\1/'
+        sed 's/.*"eval_rewards\/accuracies":\([0-9.]*\).*/\1/' |
+        awk '{ printf "%.3f\n", $1 }'
 }
 
 # generate MODEL: what it says to three held-out words and a country
