@@ -3,8 +3,9 @@
 #
 #     t/fuzz.sh SECONDS PROGRAM...
 #
-# Prints TAP. A target starts from seeds of the tests, and keeps what it finds
-# of use in PROGRAM.corpus. Its log is PROGRAM.log.
+# Prints TAP. BURNISH_FUZZ_SEED chooses the random numbers (1). A target starts
+# from seeds of the tests, and keeps what it finds of use in PROGRAM.corpus. Its
+# log is PROGRAM.log.
 seconds=$1
 shift
 data=$BN_SRCDIR/t/data
@@ -36,8 +37,8 @@ fuzz()
     seeds "${1##*/}" "$1.corpus"
     dict=$BN_SRCDIR/${1%/*}/json.dict
     test "${1##*/}" = rows && test -f "$dict" && set -- "$1" "-dict=$dict"
-    "$@" -max_total_time="$seconds" -timeout=10 -max_len=32768 \
-        -rss_limit_mb=2048 "$1.corpus" >"$1.log" 2>&1
+    "$@" -seed="${BURNISH_FUZZ_SEED-1}" -max_total_time="$seconds" \
+        -timeout=10 -max_len=32768 -rss_limit_mb=2048 "$1.corpus" >"$1.log" 2>&1
     echo $? >"$1.status"
 }
 

@@ -35,8 +35,16 @@ static void check_json(const char *s, size_t n)
     char why[200];
     json_error_t e;
     const char *bad = bn_row_json(s, n, names, &row, &scratch, why);
-    json_t *o = json_loadb(s, n, JSON_ALLOW_NUL, &e);
+    json_t *o;
 
+    /* No JSON holds the byte 0; jansson loses one that follows a word or a
+     * number, so that it cannot say. */
+    if (memchr(s, 0, n) != NULL) {
+        if (bad == NULL)
+            differ("accepted with a byte 0", "");
+        return;
+    }
+    o = json_loadb(s, n, JSON_ALLOW_NUL, &e);
     if (o != NULL && !json_is_object(o)) {
         json_decref(o);
         o = NULL;
