@@ -29,6 +29,7 @@ SHARNESS_TESTS = \
 	t/t0001-layers.t \
 	t/t1001-run-file.t \
 	t/t1002-man.t \
+	t/t1100-crash.t \
 	t/t3001-tokenizer-golden.t \
 	t/t3100-data-inputs.t \
 	t/t3101-render.t \

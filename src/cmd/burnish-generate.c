@@ -2,6 +2,7 @@
 #include "config.h"
 #include "cmd/opts.h"
 #include "cmd/prompts.h"
+#include "base/crash.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -375,6 +376,7 @@ int main(int argc, char **argv)
     struct bn_err err;
     int status = 0;
 
+    bn_crash_catch();
     bn_signals_catch();
     if (bn_opts_parse(opts, argc, argv, &a.operands, &err) < 0) {
         bn_error("%s", err.text);

@@ -1,6 +1,7 @@
 /* burnish-train: one rank of a training run. */
 #include "config.h"
 #include "cmd/opts.h"
+#include "base/crash.h"
 #include "base/log.h"
 #include "train/run.h"
 #include "train/score.h"
@@ -89,6 +90,7 @@ int main(int argc, char **argv)
     struct bn_err err;
     int status = 0;
 
+    bn_crash_catch();
     if (bn_opts_parse(opts, argc, argv, &a.operands, &err) < 0) {
         bn_error("%s", err.text);
         status = BN_ERR_USAGE;

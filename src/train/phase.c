@@ -1,6 +1,7 @@
 #include "config.h"
 #include "train/phase.h"
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -140,6 +141,8 @@ void bn_phase_begin(const char *dir, const struct bn_boot_info *info)
     me.info = *info;
     me.phase[0] = '\0';
     me.warned = me.failed = false;
+    bn_crash_rank(info->rank, info->size);
+    bn_crash_dir(dir);
     if (dir == NULL)
         return;
     me.path = bn_asprintf("%s/phase.%d", dir, info->rank);
@@ -156,6 +159,7 @@ void bn_phase_set(const char *phase, long step)
 
     snprintf(me.phase, sizeof(me.phase), "%s", phase);
     me.step = step;
+    bn_crash_phase(phase, step);
     if (!same || bn_now() - me.last >= 1)
         write_phase(NULL);
     if (strcmp(phase, "done") == 0 && me.info.rank == 0

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "train/pipeline.h"
+#include "base/crash.h"
 #include "base/mem.h"
 #include "mesh/split.h"
 
@@ -102,6 +103,7 @@ static int forward(struct run *r, int k, struct bn_err *err)
         .clamped = &t->clamped,
     };
 
+    bn_crash_micro(k, r->n);
     if (bn_model_forward(t->model, a, b, err) < 0)
         return -1;
     if (!is_last(r))
@@ -113,6 +115,7 @@ static int backward(struct run *r, int k, struct bn_err *err)
 {
     struct bn_acts *a = acts(r, k);
 
+    bn_crash_micro(k, r->n);
     bn_model_backward(r->t->model, a, a->d_x);
     return bn_dev_check(r->t->dev, err);
 }
@@ -163,6 +166,7 @@ int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
             r.m[r.n++] = &m[i];
     r.depth = bn_sizes_depth(t->mesh, r.n);
     rc = r.n > 0 ? one_f_one_b(&r, &at, err) : 0;
+    bn_crash_micro(0, 0);
     if (rc < 0)
         *where = (int)(r.m[at] - m);
     free(r.m);

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "base/arena.h"
+#include "base/core.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -39,6 +40,50 @@ static void err_keeps_errno_and_marks_loss(void **state)
     bn_err_prefix(&err, "file %d", 3);
     assert_string_equal(err.text, "file 3: inner");
     assert_int_equal(bn_fail(NULL, BN_ERR_BUG, "nobody listens"), -1);
+}
+
+/* What is said of a core file for a pattern and a limit. */
+static const char *core_text(const char *pattern, unsigned long long limit,
+                             bool expected)
+{
+    static char text[1000];
+    struct bn_safe b = {.s = text, .cap = sizeof(text) - 1};
+
+    assert_int_equal(bn_core_explain_as(&b, 11, pattern, limit), expected);
+    text[b.n] = '\0';
+    return text;
+}
+
+static void core_files_are_explained(void **state)
+{
+    char want[300];
+
+    (void)state;
+    assert_non_null(strstr(core_text("core", 0, false), "'ulimit -c' is 0"));
+    snprintf(want, sizeof(want), "core: '/tmp/c.11.%d.%%.base", getpid());
+    assert_memory_equal(core_text("/tmp/c.%s.%p.%%.%e", 1 << 20, true), want,
+                        strlen(want));
+    assert_non_null(strstr(core_text("/nowhere/core.%p", 1 << 20, false),
+                           "folder '/nowhere' cannot be written"));
+    assert_non_null(strstr(core_text("", 1 << 20, false), "is empty"));
+    assert_non_null(strstr(core_text("|/nowhere/helper %p", 0, false),
+                           "'/nowhere/helper', which is not there"));
+    assert_non_null(strstr(core_text("|/bin/sh %p", 0, true), "'/bin/sh'"));
+    snprintf(want, sizeof(want), "coredumpctl info %d", getpid());
+    assert_non_null(strstr(core_text("|/lib/systemd/systemd-coredump %P", 0,
+                                     true), want));
+}
+
+static void safe_text_is_cut_at_its_end(void **state)
+{
+    char room[8] = "#######";
+    struct bn_safe b = {.s = room, .cap = 5};
+
+    (void)state;
+    bn_safe_int(&b, -12);
+    bn_safe_hex(&b, 0xbeef);
+    assert_int_equal(b.n, 5);
+    assert_string_equal(room, "-120x##");
 }
 
 static void utf8_is_strict(void **state)
@@ -221,6 +266,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(err_keeps_errno_and_marks_loss),
+        cmocka_unit_test(core_files_are_explained),
+        cmocka_unit_test(safe_text_is_cut_at_its_end),
         cmocka_unit_test(utf8_is_strict),
         cmocka_unit_test(strings),
         cmocka_unit_test(files),
