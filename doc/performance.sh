@@ -1,6 +1,7 @@
 #!/bin/sh
 # performance.sh MAKE OUT TARGET...: make the benchmarks one by one and write
-# their figures to OUT as a table. Exits 1 if one of them failed.
+# their figures to OUT as a table; what OUT says of GPUs stays, from the line
+# "## GPU" on. Exits 1 if one of them failed.
 set -eu
 make=$1 out=$2
 shift 2
@@ -17,8 +18,8 @@ done
     cat <<EOF
 # Performance
 
-Written by \`make bench\` on $(date -u +%Y-%m-%d); not by hand. A ratio is
-taken in one run, the two sides in turn, of the least times; above 1 is
+Written by \`make bench\` on $(date -u +%Y-%m-%d), except the section GPU. A ratio
+is taken in one run, the two sides in turn, of the least times; above 1 is
 better than the peer. A figure below its target is marked.
 
 $(uname -srm), $(LC_ALL=C lscpu | sed -n 's/^Model name: *//p' | head -n 1),
@@ -42,6 +43,8 @@ EOF
         test ! -e "$tmp/$t.failed" ||
             printf '\nThis benchmark failed or fell short.\n'
     done
+    echo
+    sed -n '/^## GPU/,$p' "$out"
 } >"$tmp/out"
 mv "$tmp/out" "$out"
 echo "# written to $out"

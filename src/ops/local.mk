@@ -43,6 +43,7 @@ noinst_PROGRAMS += src/ops/bench/bench-ops
 src_ops_bench_bench_ops_SOURCES = src/ops/bench/ops.c
 src_ops_bench_bench_ops_LDADD = $(OPS_LIBS)
 
+BENCHES += bench-ops
 .PHONY: bench-ops
 bench-ops: src/ops/bench/bench-ops
 	src/ops/bench/bench-ops

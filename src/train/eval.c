@@ -47,14 +47,16 @@ static int build(const struct bn_trainer *t, uint64_t first, int n,
 }
 
 /* Denominators are needed before the first batch is run: a pass over the
- * lengths alone. */
-static int denominators(const struct bn_trainer *t, const struct share *s,
-                        struct bn_loss_denom *d, struct bn_err *err)
+ * lengths alone, once, for the set stays as it is. Collective. */
+static int denominators(struct bn_trainer *t, const struct share *s,
+                        struct bn_err *err)
 {
+    struct bn_loss_denom d = {0};
     uint64_t first;
-    double v[2] = {0};
+    double v[2];
 
-    *d = (struct bn_loss_denom){0};
+    if (t->eval_counted)
+        return 0;
     for (uint64_t i = 0;; i++) {
         int n = batch_at(s, i, &first);
         struct bn_batch b;
@@ -63,14 +65,15 @@ static int denominators(const struct bn_trainer *t, const struct share *s,
             break;
         if (build(t, first, n, &b, err) < 0)
             return -1;
-        bn_step_count(t->loss, &b, d);
+        bn_step_count(t->loss, &b, &d);
         bn_batch_release(&b);
     }
-    v[0] = d->tokens;
-    v[1] = d->examples;
+    v[0] = d.tokens;
+    v[1] = d.examples;
     if (bn_step_sum(t->mesh, v, 2, err) < 0)
         return -1;
-    *d = (struct bn_loss_denom){v[0], v[1]};
+    t->eval_denom = (struct bn_loss_denom){v[0], v[1]};
+    t->eval_counted = true;
     return 0;
 }
 
@@ -112,20 +115,19 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
                     bool *stopped, struct bn_err *err)
 {
     struct share s = my_share(t);
-    struct bn_loss_denom d;
     struct bn_head_job job = {
         .loss = t->loss,
         .params = &t->loss_params,
-        .denom = &d,
+        .denom = &t->eval_denom,
         .smoothing = t->smoothing, /* as transformers' Trainer does */
         .metrics = metrics,
     };
     uint64_t first;
 
     memset(metrics, 0, BN_LOSS_MAX_KEYS * sizeof(*metrics));
-    if (denominators(t, &s, &d, err) < 0)
+    if (denominators(t, &s, err) < 0)
         return -1;
-    *examples = d.examples;
+    *examples = t->eval_denom.examples;
     *stopped = false;
     if (t->mesh->world->rank == 0)
         bn_progress_begin("evaluate", s.n, 30);

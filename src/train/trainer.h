@@ -36,6 +36,8 @@ struct bn_trainer {
     struct bn_optim *optim; /* NULL when only evaluating */
     struct bn_acts *acts; /* [sizes.nacts]: micro-batches in flight */
     struct bn_head head;
+    struct bn_loss_denom eval_denom; /* of 'eval', once it was counted */
+    bool eval_counted;
     struct bn_plan plan; /* order of the training examples */
     struct bn_schedule schedule;
     long total_steps;
