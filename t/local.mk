@@ -20,6 +20,7 @@ SHARNESS_TESTS = \
 	t/t7140-ckpt-tool.t \
 	t/t5001-ranks-slurm.t \
 	t/t6100-emulated-gpu.t \
+	t/t6101-emulated-gpu-orpo.t \
 	t/t6110-emulated-generate.t \
 	t/t7001-resume.t \
 	t/t4202-train-features.t \
@@ -41,7 +42,7 @@ SHARNESS_TESTS = \
 	t/t6000-no-gpu.t \
 	t/t6001-cuda-build.t
 TESTS += $(SHARNESS_TESTS)
-EXTRA_DIST += t/tlib.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
+EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
 	t/ranks/kill.py t/ranks/lib.sh \
 	t/generate/chain.py t/golden/trajectory.py t/layers.awk \
 	t/features.py t/resume.py t/tb-read.py t/tiny.py \
