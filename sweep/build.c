@@ -13,6 +13,7 @@
 struct build {
     struct bn_sweep *s;
     int threads;
+    const char **data_keys, **memory_keys;
     struct bn_problems *problems; /* [n], one list a point */
 };
 
@@ -38,8 +39,100 @@ static const char *const group_keys[] = {
 };
 static const char *const input_keys[] = {
     "model_name_or_path", "tokenizer_name_or_path", "config_name", "init",
-    "train_file", "eval_file", "data_format", "chat_template",
 };
+/* Whole groups of the key table, so that a new key counts until it is known
+ * not to; and keys of them that change no byte. */
+static const char *const data_groups[] = { "data", NULL };
+static const char *const memory_groups[] = { "data", "model", "mesh", "lora",
+                                             NULL };
+static const char *const data_more[] = {
+    "task", "tokenizer_name_or_path", NULL,
+};
+static const char *const memory_more[] = {
+    "task", "per_device_train_batch_size", "gradient_accumulation_steps",
+    "per_device_eval_batch_size", "eval_strategy", NULL,
+};
+static const char *const no_matter[] = {
+    "shuffle", "dataset_num_proc", "ddp_timeout", "strict_device",
+    "init_std", "lora_alpha", "lora_dropout", "use_rslora", "data_seed",
+    NULL,
+};
+
+static bool among(const char *const *v, const char *word)
+{
+    for (size_t i = 0; v[i]; i++)
+        if (strcmp(v[i], word) == 0)
+            return true;
+    return false;
+}
+
+static bool counts(const struct bn_conf_key *k, const char *const *groups,
+                   const char *const *more)
+{
+    return among(more, k->name)
+           || (among(groups, k->group) && !among(no_matter, k->name));
+}
+
+/* The keys of some groups and some more, and those that their defaults are
+ * taken from; malloc'ed and NULL-terminated. */
+static const char **keys_of(const char *const *groups,
+                            const char *const *more)
+{
+    size_t all, n = 0;
+    const struct bn_conf_key *k = bn_conf_keys(&all);
+    const char **v = BN_NEWN(const char *, 2 * all + 1);
+
+    for (size_t i = 0; i < all; i++) {
+        if (!counts(&k[i], groups, more))
+            continue;
+        v[n++] = k[i].name;
+        if (k[i].from)
+            v[n++] = k[i].from;
+    }
+    return v;
+}
+
+/* Whether a setting touches one of 'keys': "columns" holds "columns.text". */
+static bool touches(const char *const *keys, const char *setting)
+{
+    size_t n = strlen(setting);
+    for (size_t i = 0; keys[i]; i++)
+        if (strncmp(keys[i], setting, n) == 0
+            && (keys[i][n] == '\0' || keys[i][n] == '.'))
+            return true;
+    return false;
+}
+
+static void hash_value(struct bn_hasher *h, const struct bn_yaml *y)
+{
+    static const char *const kind[] = { "scalar", "list", "map" };
+
+    bn_hasher_adds(h, kind[y->kind]);
+    if (y->kind == BN_YAML_SCALAR)
+        bn_hasher_adds(h, y->text);
+    for (size_t i = 0; y->kind != BN_YAML_SCALAR && i < y->n; i++) {
+        if (y->kind == BN_YAML_MAP)
+            bn_hasher_adds(h, y->key[i]->text);
+        hash_value(h, y->item[i]);
+    }
+    bn_hasher_adds(h, "end");
+}
+
+/* All points have one base, so those that set the same of 'keys' have all
+ * of them alike: far cheaper than to write out every value. */
+static struct bn_hash hash_set(const struct bn_point *pt, size_t n,
+                               const char *const *keys)
+{
+    struct bn_hasher *h = bn_hasher_begin();
+    for (size_t i = 0; i < n; i++) {
+        const char *key = pt->settings[i].key;
+        if (!touches(keys, key))
+            continue;
+        bn_hasher_adds(h, key);
+        hash_value(h, pt->settings[i].value);
+    }
+    return bn_hasher_end(h);
+}
 
 static int64_t checkpoints_of(const struct bn_run *run)
 {
@@ -77,6 +170,8 @@ static void build_point(struct build *b, size_t i)
         pt->hash = bn_hash_bytes(pt->run_yaml, strlen(pt->run_yaml));
         pt->group = hash_of(run, group_keys, BN_COUNT(group_keys));
         pt->inputs = hash_of(run, input_keys, BN_COUNT(input_keys));
+        pt->data = hash_set(pt, pt->n, b->data_keys);
+        pt->memory = hash_set(pt, pt->n, b->memory_keys);
         pt->checkpoints = checkpoints_of(run);
         pt->max_steps = run->optim.max_steps;
         bn_run_free(run);
@@ -156,10 +251,14 @@ void bn_sweep_build(struct bn_sweep *s, struct bn_problems *p)
 
     if ((size_t)b.threads > s->n)
         b.threads = s->n > 0 ? (int)s->n : 1;
+    b.data_keys = keys_of(data_groups, data_more);
+    b.memory_keys = keys_of(memory_groups, memory_more);
     b.problems = BN_NEWN(struct bn_problems, s->n + 1);
     bn_parallel(b.threads, build_share, &b);
     merge(&b, p);
     for (size_t i = 0; i < s->n; i++)
         bn_problems_release(&b.problems[i]);
     free(b.problems);
+    free(b.data_keys);
+    free(b.memory_keys);
 }

@@ -6,11 +6,13 @@
 #include "sweep/sweep.h"
 
 /* Add to 'p' what is wrong with a loaded sweep on this machine and cluster:
- * models and tokenizers (each distinct one is opened once), data files,
- * room on the disk, lengths of paths, and what Slurm would refuse: srun
- * without PMIx, partition limits, and the script itself (sbatch
- * --test-only). 'notes' gets a line for each thing that could not be
- * checked, and why. */
+ * models against their configs, tokenizers against the models, the first rows
+ * of the data (each distinct set is opened once), the memory that a rank
+ * takes by bn_plan_rank against the GPUs and 'mem' asked for, room on the
+ * disk, lengths of paths and sockets, and what Slurm would refuse: srun
+ * without PMIx, limits, and the script itself (sbatch --test-only). 'notes'
+ * gets a line for each thing that could not be checked, and why, and for what
+ * is no fault but worth a look. */
 void bn_sweep_check(const struct bn_sweep *s, struct bn_problems *p,
                     struct bn_str *notes);
 

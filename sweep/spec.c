@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "sweep/check_impl.h"
 
 struct bn_sweep_keep {
     struct bn_yaml_doc *doc, *base_doc;
@@ -58,6 +59,9 @@ static const struct bn_sweep_key keys[] = {
       "nodes of one run" },
     { "gpus_per_node", BN_SWEEP_INT, AT(res.gpus_per_node), "0", 0, 1024,
       .help = "GPUs of each node; 0: the run uses CPUs" },
+    { "gpu_memory", BN_SWEEP_STR, AT(gpu_memory), .help =
+      "memory of one GPU, such as 80G, to hold the plan against; by default"
+      " known from the name of its type" },
     { "tasks_per_node", BN_SWEEP_INT, AT(res.tasks_per_node), "0", 0, 4096,
       .help = "ranks on each node; 0: one a GPU, or 1" },
     { "cpus_per_task", BN_SWEEP_INT, AT(res.cpus_per_task), "1", 1, 4096,
@@ -401,6 +405,14 @@ static void check_keys(struct bn_sweep *s, const struct bn_yaml *root,
             bn_problem_add(p, place_of(root, "sbatch"),
                            "'%s' is no option of sbatch: write "
                            "--name=value", s->sbatch.v[i]);
+    if (s->gpu_memory && !(bn_slurm_bytes(s->gpu_memory) > 0))
+        bn_problem_add(p, place_of(root, "gpu_memory"),
+                       "gpu_memory '%s' is no size: write 80G or 81920M",
+                       s->gpu_memory);
+    if (s->res.mem && bn_slurm_bytes(s->res.mem) < 0)
+        bn_problem_add(p, place_of(root, "mem"),
+                       "mem '%s' is no size: write 200G or 204800M",
+                       s->res.mem);
     if (strcmp(s->core, "unlimited") != 0
         && s->core[strspn(s->core, "0123456789")])
         bn_problem_add(p, place_of(root, "core"),

@@ -41,7 +41,10 @@ struct bn_point {
     struct bn_hash hash;  /* of run_yaml: changes when anything does */
     struct bn_hash group; /* points of equal group may be ranked together:
                            * same data and lengths */
-    struct bn_hash inputs; /* points of equal inputs read the same model */
+    /* points that are equal in ... */
+    struct bn_hash inputs; /* read the same model and tokenizer */
+    struct bn_hash data;   /* and make the same tokens of the same files */
+    struct bn_hash memory; /* and take the same memory */
     int64_t max_steps;    /* of the run; -1: by epochs */
     int64_t checkpoints;  /* that it keeps at most; -1: not known */
 };
@@ -56,6 +59,7 @@ struct bn_sweep {
     char *tokenize_time;
     char *template;       /* path, or NULL: by launch and resources */
     char *core;           /* ulimit -c */
+    char *gpu_memory;     /* of one GPU, as Slurm writes sizes; or NULL */
     struct bn_run_list modules, container, sbatch;
     struct bn_run_list environment; /* "NAME=value" */
     char *rank_by;        /* a metric, or NULL: the task's default */

@@ -168,6 +168,24 @@ struct bn_hash bn_tokens_hash(const struct bn_tokens *ts);
 /* False if this call had to make it. */
 bool bn_tokens_was_cached(const struct bn_tokens *ts);
 
+/* What the first rows of some files are. */
+struct bn_peek {
+    struct bn_tokens_stats stats; /* rows, and what became of them */
+    uint32_t longest; /* tokens of the longest example in a batch */
+    bool whole;       /* these were all rows of all files */
+    struct bn_str bad; /* the first bad rows, "FILE:LINE: why" a line */
+    int nbad;
+};
+/* Read, parse and tokenize the first rows of each of o->files (not of
+ * o->eval_files), in memory: nothing is written, and no file is read further
+ * than some megabytes. Local. What bn_tokens_make would refuse is an error
+ * here if those rows show it: a file or a row that cannot be read, a shape
+ * that is not known, too many rows that have to be dropped. On failure 'p' is
+ * empty; else it is to be released. */
+int bn_data_peek(struct bn_peek *p, const struct bn_data_opts *o,
+                 const struct bn_tokenizer *t, struct bn_err *err);
+void bn_peek_release(struct bn_peek *p);
+
 /* Append example i as text with its targets marked: green on a terminal
  * ('colour'), else [[between brackets]]. */
 int bn_tokens_show(const struct bn_tokens *ts, uint64_t i,

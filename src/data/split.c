@@ -103,6 +103,11 @@ static int write_parts(struct bn_tokens_meta *m, const char *dir,
     return rc;
 }
 
+uint64_t bn_split_count(double fraction, uint64_t n)
+{
+    return (uint64_t)ceil(fraction * (double)n - 1e-9);
+}
+
 int bn_tokens_split(struct bn_tokens_meta *m, const char *dir,
                     double fraction, struct bn_err *err)
 {
@@ -115,7 +120,7 @@ int bn_tokens_split(struct bn_tokens_meta *m, const char *dir,
     if (bn_map_open(&index, ip, err) < 0 || bn_map_open(&hashes, hp, err) < 0)
         goto out;
     n = hashes.len / sizeof(uint64_t);
-    want = (uint64_t)ceil(fraction * (double)n - 1e-9);
+    want = bn_split_count(fraction, n);
     const uint64_t *h = (const uint64_t *)hashes.data;
     rc = write_parts(m, dir, (const struct bn_tokens_entry *)index.data, h, n,
                      kth(h, n, want), err);

@@ -67,6 +67,9 @@ int bn_tokens_write(struct bn_cache_lock *l, const struct bn_data_opts *o,
 int bn_tokens_split(struct bn_tokens_meta *m, const char *dir,
                     double fraction, struct bn_err *err);
 
+/* Of n examples, how many that holds out. */
+uint64_t bn_split_count(double fraction, uint64_t n);
+
 /* An error if there is nothing to train on or too much was dropped. 'first'
  * says what is wrong with the first bad row, or is "". */
 int bn_tokens_check(const struct bn_tokens_stats *s, double max_fraction,

@@ -11,7 +11,7 @@
 # number of clusters may run at once, on ports that start finds free.
 #
 # n1 and n2 each have 16 CPUs, 8 GPUs (null devices) and 16000 MB, whatever
-# the machine has. Partitions: low (default, preempted by requeue), high.
+# the machine has; BN_GPU_TYPE names the type of the GPUs. Partitions: low (default, preempted by requeue), high.
 # Needs root, as slurmd does.
 set -u
 PATH=$PATH:/usr/sbin:/sbin
@@ -103,7 +103,8 @@ find_ports()
 
 configure()
 {
-    local base=$1 host n
+    local base=$1 host n type=${BN_GPU_TYPE:+:$BN_GPU_TYPE}
+    local line=${BN_GPU_TYPE:+ Type=$BN_GPU_TYPE}
     shift
     host=$(hostname -s)
     mkdir -p "$dir/state" "$dir/tmp.n1" "$dir/tmp.n2" "$dir/gpu"
@@ -142,8 +143,8 @@ KillWait=3
 MessageTimeout=30
 SchedulerParameters=sched_interval=2,sched_min_interval=0,bf_interval=2,batch_sched_delay=0
 GresTypes=gpu
-NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 1)) CPUs=16 RealMemory=16000 Gres=gpu:8
-NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2)) CPUs=16 RealMemory=16000 Gres=gpu:8
+NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 1)) CPUs=16 RealMemory=16000 Gres=gpu$type:8
+NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2)) CPUs=16 RealMemory=16000 Gres=gpu$type:8
 PartitionName=low Nodes=n1,n2 Default=YES MaxTime=1-0 PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
 PartitionName=high Nodes=n1,n2 MaxTime=1-0 PriorityTier=10 PreemptMode=OFF
 END
@@ -152,7 +153,7 @@ END
     done
     cat >"$dir/gres.conf" <<END
 AutoDetect=off
-NodeName=n[1-2] Name=gpu File=$dir/gpu/gpu[0-7]
+NodeName=n[1-2] Name=gpu$line File=$dir/gpu/gpu[0-7]
 END
     : >"$dir/cgroup.conf"
 }
