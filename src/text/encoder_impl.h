@@ -8,6 +8,7 @@
 enum { BN_IDS_SLACK = 16 }; /* ids that may be written behind the last */
 
 struct bn_encoder {
+    char apart[64]; /* threads' encoders never share a cache line */
     const struct bn_tokenizer *t;
     const struct bn_uclass_table *classes;
     const struct bn_hot *hot;
@@ -21,6 +22,7 @@ struct bn_encoder {
     /* The caller's list while a text is encoded; always has BN_IDS_SLACK of
      * room. A copy, so that threads never write to one cache line. */
     struct bn_ids out;
+    char apart_too[64];
 };
 
 /* Append ids, keeping the slack. */

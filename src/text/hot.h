@@ -2,16 +2,14 @@
  * words.c in plain C, and by words_v3.c for x86-64 processors that have AVX2,
  * BMI and AES.
  *
- * Almost every word is a space and letters, and known. So the run of letters
- * is found for 32 bytes at once (ASCII letters, Hangul syllables and common
- * ideographs; anything else goes the careful way), and one look into the
- * cache gives the ids.
+ * Almost every word is known. So words are found for 64 bytes at once
+ * (hot_block.h), and one look into the cache gives the ids of each.
  */
 #include "base/mem.h"
 #include "text/encoder_impl.h"
 
 #if defined(__AVX2__) && defined(__AES__)
-#include <immintrin.h>
+#include "text/hot_block.h"
 #define HOT_V3 1
 #endif
 #define BN_INLINE static inline __attribute__((always_inline))
@@ -40,6 +38,13 @@ BN_INLINE void slot_ids(const struct bn_word_slot *s, bool wide, int32_t *v)
 #endif
 }
 
+/* Room behind e->out for the ids of one more slot. */
+BN_INLINE void put_room(struct bn_encoder *e)
+{
+    if (__builtin_expect(e->out.n + 2 * BN_IDS_SLACK > e->out.cap, 0))
+        bn_grow(&e->out.v, &e->out.cap, e->out.n + 4096, sizeof(int32_t));
+}
+
 /* 'c' is a copy of the cache's handle: a local one stays in registers. */
 BN_INLINE void put_word(struct bn_encoder *e, const struct bn_wordcache *c,
                         bool wide, const char *w, size_t n, size_t room)
@@ -47,8 +52,7 @@ BN_INLINE void put_word(struct bn_encoder *e, const struct bn_wordcache *c,
     const struct bn_word_slot *s = NULL;
     size_t i = 0;
 
-    if (__builtin_expect(e->out.n + 2 * BN_IDS_SLACK > e->out.cap, 0))
-        bn_grow(&e->out.v, &e->out.cap, e->out.n + 4096, sizeof(int32_t));
+    put_room(e);
     if (__builtin_expect(n <= BN_WORD_KEY, 1)) {
         struct bn_word_key k = bn_word_key(w, n, room);
 
@@ -64,91 +68,145 @@ BN_INLINE void put_word(struct bn_encoder *e, const struct bn_wordcache *c,
 }
 
 #ifdef HOT_V3
-enum { LETTERS_READ = 33, LETTERS_MOST = 30 };
+/* Words are found, looked up and answered a batch at a time, so that a guess
+ * gone wrong or a wait for memory in one step does not hold up the others.
+ * Each word ends where the next begins; 32 bytes may be read at each. */
+enum { BATCH = 256, TAIL = 100 };
 
-/* Bytes of letters at p. From LETTERS_MOST on there may be more, and the last
- * character may be cut. Letters are ASCII's, and of those with
- * three bytes U+5000 to U+9FFF and U+AC00 to U+D77F; others end the run. */
-BN_INLINE size_t letters(const char *p)
-{
-    __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    /* Ranges, moved to the top of the signed bytes. */
-    __m256i low = _mm256_add_epi8(_mm256_or_si256(x, _mm256_set1_epi8(0x20)),
-                                  _mm256_set1_epi8(127 - 'z'));
-    __m256i ascii = _mm256_cmpgt_epi8(low, _mm256_set1_epi8(127 - 26));
-    unsigned all = (unsigned)_mm256_movemask_epi8(ascii);
-
-    if (_mm256_movemask_epi8(x) != 0) {
-        __m256i y = _mm256_loadu_si256((const __m256i *)(const void *)(p + 1));
-        __m256i han = _mm256_cmpgt_epi8(
-            _mm256_add_epi8(x, _mm256_set1_epi8((char)(127 - 0xed))),
-            _mm256_set1_epi8(127 - 9));
-        __m256i ea = _mm256_and_si256(
-            _mm256_cmpeq_epi8(x, _mm256_set1_epi8((char)0xea)),
-            _mm256_cmpgt_epi8(_mm256_set1_epi8((char)0xb0), y));
-        __m256i ed = _mm256_and_si256(
-            _mm256_cmpeq_epi8(x, _mm256_set1_epi8((char)0xed)),
-            _mm256_cmpgt_epi8(y, _mm256_set1_epi8((char)0x9d)));
-        unsigned lead = (unsigned)_mm256_movemask_epi8(
-            _mm256_andnot_si256(_mm256_or_si256(ea, ed), han));
-
-        all |= lead | lead << 1 | lead << 2;
-    }
-    return _tzcnt_u32(~all);
-}
-
-/* bn_scan_next for a word of letters, if it is one that 'letters' knows
- * whole; else NULL. joins[c]: c may stand before the letters. */
-BN_INLINE const char *letter_word(const unsigned char *joins, const char *s,
-                                  const char *end)
-{
-    if (end - s < LETTERS_READ + 2)
-        return NULL;
-    const char *p = s + joins[(unsigned char)*s];
-    size_t n = letters(p);
-
-    if (n - 1 >= LETTERS_MOST - 1 || (unsigned char)p[n] >= 0x80)
-        return NULL;
-    return p + n;
-}
-#else
-BN_INLINE const char *letter_word(const unsigned char *joins, const char *s,
-                                  const char *end)
-{
-    (void)joins;
-    (void)s;
-    (void)end;
-    return NULL;
-}
-#endif
-
-/* What may stand before letters in one word: for GPT-2 a space, for the
- * others any ASCII character but letters, digits, line breaks, and '\'',
- * which may begin a contraction. */
-static const unsigned char joins_gpt2[256] = {[' '] = 1};
-static const unsigned char joins_mark[256] = {
-    [0 ... 9] = 1,    [11 ... 12] = 1,  [14 ... 38] = 1,   [40 ... 47] = 1,
-    [58 ... 64] = 1,  [91 ... 96] = 1,  [123 ... 127] = 1,
+struct batch {
+    const char *base;
+    size_t n;
+    uint32_t at[BATCH + 4]; /* starts of the words, from base on */
+    uint32_t index[BATCH];  /* in the cache */
 };
+
+BN_INLINE void batch_index(const struct bn_wordcache *c, struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        size_t n = b->at[i + 1] - b->at[i];
+        struct bn_word_key k;
+
+        if (__builtin_expect(n > BN_WORD_KEY, 0))
+            continue;
+        k = bn_word_key(b->base + b->at[i], n, BN_WORD_KEY);
+        b->index[i] = (uint32_t)bn_word_index(c, &k);
+        __builtin_prefetch(&c->slot[b->index[i]]);
+    }
+}
+
+BN_INLINE void batch_ids(struct bn_encoder *e, const struct bn_wordcache *c,
+                         bool wide, const struct batch *b)
+{
+    size_t out = e->out.n;
+
+    for (size_t i = 0; i < b->n; i++) {
+        const char *w = b->base + b->at[i];
+        size_t n = b->at[i + 1] - b->at[i];
+        const struct bn_word_slot *s = NULL;
+
+        if (__builtin_expect(out + 2 * BN_IDS_SLACK > e->out.cap, 0)) {
+            e->out.n = out;
+            put_room(e);
+        }
+        if (__builtin_expect(n <= BN_WORD_KEY, 1)) {
+            struct bn_word_key k = bn_word_key(w, n, BN_WORD_KEY);
+
+            s = bn_wordcache_get(c, b->index[i], &k, n);
+            if (__builtin_expect(s != NULL && s->n != BN_WORD_SPILT, 1)) {
+                slot_ids(s, wide, e->out.v + out);
+                out += s->n;
+                continue;
+            }
+        }
+        e->out.n = out;
+        bn_slow_word(e, n <= BN_WORD_KEY ? b->index[i] : 0, w, n, s);
+        out = e->out.n;
+    }
+    e->out.n = out;
+}
+
+BN_INLINE void batch_flush(struct bn_encoder *e, const struct bn_wordcache *c,
+                           bool wide, struct batch *b, const char *end)
+{
+    b->at[b->n] = (uint32_t)(end - b->base);
+    batch_index(c, b);
+    batch_ids(e, c, wide, b);
+    b->n = 0;
+}
+
+/* A word for every bit but the highest, whose place is returned. */
+BN_INLINE const char *batch_bits(struct batch *b, const char *s, uint64_t bits)
+{
+    uint32_t from = (uint32_t)(s - b->base), *at = b->at + b->n;
+    int count = __builtin_popcountll(bits), last = 63 - __builtin_clzll(bits);
+
+    for (int i = 0; i < count; i += 4)
+        for (int k = 0; k < 4; k++) {
+            at[i + k] = from + (uint32_t)_tzcnt_u64(bits);
+            bits &= bits - 1;
+        }
+    b->n += (size_t)count - 1;
+    return s + last;
+}
+
+/* Words of s[0..n), where BLOCK_READ bytes may be read at each of them. Stops
+ * where fewer than 'keep' bytes are left, and returns that place. */
+BN_INLINE const char *scan_blocks(struct bn_encoder *e, enum bn_scan kind,
+                                  bool wide, const char *s, size_t n,
+                                  size_t keep)
+{
+    const struct bn_wordcache cache = e->cache;
+    const struct bn_uclass_table *classes = e->classes;
+    const char *end = s + n;
+    struct batch b;
+
+    b.base = s;
+    b.n = 0;
+    while ((size_t)(end - s) > keep) {
+        uint64_t bits = block_words(kind, classes, s, end);
+
+        if (__builtin_expect(bits > 1, 1)) {
+            s = batch_bits(&b, s, bits);
+        } else {
+            b.at[b.n++] = (uint32_t)(s - b.base);
+            s = bn_scan_next(kind, classes, s, end);
+        }
+        if (b.n >= BATCH - BLOCK)
+            batch_flush(e, &cache, wide, &b, s);
+    }
+    batch_flush(e, &cache, wide, &b, s);
+    return s;
+}
 
 BN_INLINE void scan_words(struct bn_encoder *e, enum bn_scan kind, bool wide,
                           const char *s, size_t n)
 {
-    const unsigned char *joins =
-        kind == BN_SCAN_GPT2 ? joins_gpt2 : joins_mark;
+    const char *end = s + n;
+    char tail[TAIL + BLOCK_READ];
+
+    s = scan_blocks(e, kind, wide, s, n, TAIL);
+    if (s == end)
+        return;
+    n = (size_t)(end - s);
+    memset(tail, 0, sizeof(tail));
+    memcpy(tail, s, n);
+    (void)scan_blocks(e, kind, wide, tail, n, 0);
+}
+#else
+BN_INLINE void scan_words(struct bn_encoder *e, enum bn_scan kind, bool wide,
+                          const char *s, size_t n)
+{
     const struct bn_wordcache cache = e->cache;
-    const struct bn_uclass_table *classes = e->classes;
     const char *end = s + n;
 
     while (s < end) {
-        const char *next = letter_word(joins, s, end);
+        const char *next = bn_scan_next(kind, e->classes, s, end);
 
-        if (next == NULL)
-            next = bn_scan_next(kind, classes, s, end);
         put_word(e, &cache, wide, s, (size_t)(next - s), (size_t)(end - s));
         s = next;
     }
 }
+#endif
 
 BN_INLINE void scan_kinds(struct bn_encoder *e, bool wide, const char *s,
                           size_t n)
@@ -221,6 +279,30 @@ BN_INLINE const char *mark_word(const char *s, const char *end, bool spaces,
     }
 }
 
+/* All words of s[0..n) but those that begin in the last 'keep' bytes. */
+#ifdef HOT_V3
+BN_INLINE const char *mark_blocks(struct bn_encoder *e, bool wide,
+                                  const char *s, size_t n, bool spaces,
+                                  size_t keep)
+{
+    bool lines = e->t->lines, each = e->t->each;
+    const struct bn_wordcache cache = e->cache;
+    const char *end = s + n;
+    struct batch b;
+
+    b.base = s;
+    b.n = 0;
+    while ((size_t)(end - s) > keep) {
+        b.at[b.n++] = (uint32_t)(s - b.base);
+        s = mark_word(s, end, spaces, lines, each);
+        if (b.n == BATCH)
+            batch_flush(e, &cache, wide, &b, s);
+    }
+    batch_flush(e, &cache, wide, &b, s);
+    return s;
+}
+#endif
+
 BN_INLINE void mark_words(struct bn_encoder *e, bool wide, const char *s,
                           size_t n, bool spaces)
 {
@@ -228,6 +310,9 @@ BN_INLINE void mark_words(struct bn_encoder *e, bool wide, const char *s,
     const struct bn_wordcache cache = e->cache;
     const char *end = s + n;
 
+#ifdef HOT_V3
+    s = mark_blocks(e, wide, s, n, spaces, BN_WORD_KEY);
+#endif
     while (s < end) {
         const char *next = mark_word(s, end, spaces, lines, each);
 

@@ -10,7 +10,7 @@ src_text_libtext_a_SOURCES = \
 	src/text/decoder.c src/text/decoder.h \
 	src/text/decoder_parse.c \
 	src/text/encoder.c src/text/encoder_impl.h \
-	src/text/hot.h \
+	src/text/hot.h src/text/hot_block.h \
 	src/text/normalizer.c src/text/normalizer.h \
 	src/text/pattern.c src/text/pattern.h \
 	src/text/plan.c \
@@ -98,6 +98,16 @@ TESTS += $(TEXT_TOKENIZER_TESTS)
 src_text_test_tokenizer_t_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
 src_text_test_tokenizer_t_SOURCES = src/text/test/tokenizer.c
 src_text_test_tokenizer_t_LDADD = $(TEXT_LIBS) $(CMOCKA_LIBS)
+if HAVE_V3
+check_PROGRAMS += src/text/test/block.t
+TESTS += src/text/test/block.t
+src_text_test_block_t_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
+src_text_test_block_t_CFLAGS = $(src_text_libtextv3_a_CFLAGS)
+src_text_test_block_t_SOURCES = src/text/test/block.c
+src_text_test_block_t_LDADD = $(TEXT_LIBS) $(CMOCKA_LIBS)
+else
+EXTRA_DIST += src/text/test/block.c
+endif
 endif
 
 BENCHES += bench-text

@@ -120,14 +120,21 @@ static inline bool bn_word_equal(const struct bn_word_slot *s,
 static inline struct bn_word_key bn_word_key(const char *w, size_t len,
                                              size_t room)
 {
-    struct bn_word_key k, m;
+    struct bn_word_key k;
 
     if (__builtin_expect(room >= BN_WORD_KEY, 1)) {
-        memcpy(&k, w, sizeof(k));
-        memcpy(&m, bn_word_mask + BN_WORD_KEY - len, sizeof(m));
+        const unsigned char *mask = bn_word_mask + BN_WORD_KEY - len;
 #if defined(__AVX2__) && defined(__AES__)
-        k.v = _mm256_and_si256(k.v, m.v);
+        /* Not memcpy: compilers copy by halves, and the load that follows
+         * waits for both to be written. */
+        k.v = _mm256_and_si256(
+            _mm256_loadu_si256((const __m256i *)(const void *)w),
+            _mm256_loadu_si256((const __m256i *)(const void *)mask));
 #else
+        struct bn_word_key m;
+
+        memcpy(&k, w, sizeof(k));
+        memcpy(&m, mask, sizeof(m));
         for (int i = 0; i < 4; i++)
             k.v[i] &= m.v[i];
 #endif
