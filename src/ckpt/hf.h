@@ -55,6 +55,9 @@ struct bn_hf_files {
  * instead if that is not NULL. */
 int bn_hf_files_load(struct bn_hf_files *f, const char *model_dir,
                      const char *tokenizer_dir, struct bn_err *err);
+/* Add a file; 'name' is static, 'data' is taken. */
+void bn_hf_files_add_take(struct bn_hf_files *f, const char *name, char *data,
+                          size_t len);
 void bn_hf_files_release(struct bn_hf_files *f);
 
 /* Write the folder 'dir' that transformers loads: config.json, weights as
@@ -68,6 +71,13 @@ int bn_hf_save(const char *dir, const struct bn_model_config *c,
                enum bn_dtype dtype, uint64_t max_bytes,
                const struct bn_hf_files *files, bn_st_read_f *read, void *arg,
                struct bn_err *err);
+/* The same with a last look: 'check' is called on the finished folder before
+ * it gets its name; if it fails, the folder is removed. */
+typedef int bn_hf_check_f(void *arg, const char *folder, struct bn_err *err);
+int bn_hf_save_checked(const char *dir, const struct bn_model_config *c,
+                       enum bn_dtype dtype, uint64_t max_bytes,
+                       const struct bn_hf_files *files, bn_st_read_f *read,
+                       bn_hf_check_f *check, void *arg, struct bn_err *err);
 /* The same from a flat buffer of the whole model. */
 int bn_hf_save_flat(const char *dir, const struct bn_model_config *c,
                     const void *flat, enum bn_dtype flat_dtype,

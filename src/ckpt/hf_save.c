@@ -18,6 +18,13 @@ static const char *const tokenizer_files[] = {
 };
 enum { MAX_CARRIED = 256 << 20 };
 
+void bn_hf_files_add_take(struct bn_hf_files *f, const char *name, char *data,
+                          size_t len)
+{
+    bn_grow(&f->item, &f->cap, f->n + 1, sizeof(*f->item));
+    f->item[f->n++] = (struct bn_hf_file){name, data, len};
+}
+
 static int carry(struct bn_hf_files *f, const char *dir, const char *name,
                  struct bn_err *err)
 {
@@ -29,10 +36,8 @@ static int carry(struct bn_hf_files *f, const char *dir, const char *name,
         char *data = bn_file_read(path, MAX_CARRIED, &len, err);
 
         rc = data != NULL ? 0 : -1;
-        if (rc == 0) {
-            bn_grow(&f->item, &f->cap, f->n + 1, sizeof(*f->item));
-            f->item[f->n++] = (struct bn_hf_file){name, data, len};
-        }
+        if (rc == 0)
+            bn_hf_files_add_take(f, name, data, len);
     }
     free(path);
     return rc;
@@ -150,6 +155,15 @@ int bn_hf_save(const char *dir, const struct bn_model_config *c,
                const struct bn_hf_files *files, bn_st_read_f *read, void *arg,
                struct bn_err *err)
 {
+    return bn_hf_save_checked(dir, c, dtype, max_bytes, files, read, NULL,
+                              arg, err);
+}
+
+int bn_hf_save_checked(const char *dir, const struct bn_model_config *c,
+                       enum bn_dtype dtype, uint64_t max_bytes,
+                       const struct bn_hf_files *files, bn_st_read_f *read,
+                       bn_hf_check_f *check, void *arg, struct bn_err *err)
+{
     char *plain = bn_strdup(dir);
     int rc = -1;
 
@@ -160,7 +174,8 @@ int bn_hf_save(const char *dir, const struct bn_model_config *c,
     if (make_room(plain, err) < 0)
         goto out;
     if (bn_remove_tree(tmp, err) < 0
-        || fill_dir(tmp, c, dtype, max_bytes, files, read, arg, err) < 0)
+        || fill_dir(tmp, c, dtype, max_bytes, files, read, arg, err) < 0
+        || (check != NULL && check(arg, tmp, err) < 0))
         goto undo;
     if (rename(tmp, plain) < 0) {
         bn_fail(err, bn_err_from_errno(errno), "cannot rename '%s' to '%s': "

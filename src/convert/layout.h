@@ -103,7 +103,9 @@ int bn_layout_verify(const struct bn_layout *l,
 
 /* A config.json of what a GGUF or llama2.c file says about itself, for
  * bn_model_config_parse; NULL with 'err' filled if it does not say enough.
- * The caller owns it. Not told by llama2.c: rms_norm_eps (1e-5) and
+ * The caller owns it. GGUF: RoPE scaling of the kinds linear and yarn from the
+ * keys, llama3 from rope_freqs.weight; any key of the architecture that is not
+ * known is refused by name. Not told by llama2.c: rms_norm_eps (1e-5) and
  * rope_theta (10000), which are that program's constants. */
 json_t *bn_config_of_gguf(const struct bn_tensors *ts, const char *where,
                           struct bn_err *err);

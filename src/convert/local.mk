@@ -1,9 +1,12 @@
 # src/convert: declared layouts between checkpoints of other worlds and ours
 noinst_LIBRARIES += src/convert/libconvert.a
 src_convert_libconvert_a_SOURCES = \
+	src/convert/gguf_config.c \
+	src/convert/gguf_tokenizer.c src/convert/gguf_tokenizer.h \
 	src/convert/layout.c src/convert/layout.h \
 	src/convert/layout_config.c src/convert/layout_file.c \
-	src/convert/run.c src/convert/run.h
+	src/convert/run.c src/convert/run.h \
+	src/convert/spm_merges.c src/convert/spm_merges.h
 CONVERT_LIBS = src/convert/libconvert.a $(HF_LIBS) $(YAML_LIBS)
 
 layoutsdir = $(pkgdatadir)/templates/layouts
@@ -28,5 +31,6 @@ src_convert_test_run_t_SOURCES = src/convert/test/run.c
 src_convert_test_run_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 endif
 
-TESTS += t/t7100-convert.t
-EXTRA_DIST += t/t7100-convert.t
+TESTS += t/t7100-convert.t t/t7101-gguf-tokenizer.t
+EXTRA_DIST += t/t7100-convert.t t/t7101-gguf-tokenizer.t \
+	t/convert/make_gguf.py

@@ -4,8 +4,11 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "ckpt/hf.h"
+#include "convert/gguf_tokenizer.h"
 #include "format/safetensors.h"
 #include "tensor/convert.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +60,44 @@ static json_t *read_config(const struct work *w, const char **where,
     return NULL;
 }
 
+static bool carries(const struct work *w, const char *name)
+{
+    for (size_t i = 0; i < w->files.n; i++)
+        if (strcmp(w->files.item[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* 'o' is taken. */
+static void carry_json(struct work *w, const char *name, json_t *o)
+{
+    char *text = json_dumps(o, JSON_INDENT(2));
+    char *line = bn_asprintf("%s\n", text);
+
+    bn_hf_files_add_take(&w->files, name, line, strlen(line));
+    free(text);
+    json_decref(o);
+}
+
+/* The tokenizer in a GGUF file, where none came from a folder. */
+static int own_tokenizer(struct work *w, struct bn_err *err)
+{
+    json_t *tokenizer = NULL, *config = NULL;
+
+    if (w->l.reader != BN_READ_GGUF || carries(w, "tokenizer.json"))
+        return 0;
+    if (bn_tokenizer_of_gguf(w->src.meta, w->j->source, &tokenizer, &config,
+                             err) < 0)
+        return -1;
+    if (tokenizer == NULL)
+        return 0;
+    carry_json(w, "tokenizer.json", tokenizer);
+    carry_json(w, "tokenizer_config.json", config);
+    bn_str_adds(w->report, "tokenizer.json and tokenizer_config.json made of "
+                           "the file's metadata\n");
+    return 0;
+}
+
 static int open_all(struct work *w, struct bn_err *err)
 {
     const char *where;
@@ -79,7 +120,7 @@ static int open_all(struct work *w, struct bn_err *err)
     free(dir);
     json_decref(w->files.config);
     w->files.config = o;
-    return rc;
+    return rc < 0 ? -1 : own_tokenizer(w, err);
 }
 
 /* Hash of every matrix, in parallel, to find equal ones. */

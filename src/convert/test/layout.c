@@ -5,6 +5,8 @@
 #include "ckpt/hf.h"
 #include "format/safetensors.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -393,11 +395,6 @@ static void configs_follow_from_metadata(void **state)
                 && c.intermediate_size == 24 && c.max_position == 128
                 && c.tie_embeddings && c.rope.theta == 1e6 && c.eos[0] == 3
                 && c.bos == -1);
-    json_object_set_new(ts.meta, "qwen3.rope.scaling.type",
-                        json_string("yarn"));
-    assert_null(bn_config_of_gguf(&ts, "x", &err));
-    assert_string_equal(err.text, "x: RoPE scaling 'yarn' of a GGUF file is "
-                                  "not carried over: give a config.json");
     json_decref(ts.meta);
     ts.meta = json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b}", "dim", 8,
                         "hidden_dim", 6, "n_layers", 2, "n_heads", 4,
@@ -412,6 +409,116 @@ static void configs_follow_from_metadata(void **state)
     bn_tensors_close(&ts);
 }
 
+/* A llama of heads of 64 with RoPE as the pairs say; frees them. NULL with
+ * the error text in 'says' if it is refused, else the parsed config. */
+static bool rope_of(json_t *pairs, const struct bn_named *freqs,
+                    struct bn_model_config *c, char says[512])
+{
+    struct bn_tensors ts = {0};
+    struct bn_err err = {0};
+
+    ts.meta = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:i, s:f}",
+        "general.architecture", "llama", "llama.embedding_length", 256,
+        "llama.block_count", 2, "llama.feed_forward_length", 24,
+        "llama.attention.head_count", 4, "llama.context_length", 131072,
+        "llama.attention.layer_norm_rms_epsilon", 1e-6, "llama.vocab_size",
+        100, "llama.rope.freq_base", 5e5);
+    json_object_update(ts.meta, pairs);
+    json_decref(pairs);
+    if (freqs != NULL) {
+        bn_tensors_add(&ts, freqs);
+        assert_int_equal(bn_tensors_finish(&ts, &err), 0);
+    }
+    json_t *o = bn_config_of_gguf(&ts, "x", &err);
+    snprintf(says, 512, "%s", err.text);
+    if (o != NULL)
+        assert_int_equal(bn_model_config_parse(c, o, "x", NULL, &err), 0);
+    json_decref(o);
+    bn_tensors_close(&ts);
+    return o != NULL;
+}
+
+static void rope_scaling_follows_from_metadata(void **state)
+{
+    static const struct {
+        const char *key, *says;
+    } bad[] = {
+        {"llama.rope.scaling.yarn_log_multiplier",
+         "x: 'llama.rope.scaling.yarn_log_multiplier' of a GGUF file is not "
+         "carried over: give a config.json"},
+        {"llama.rope.dimension_count",
+         "x: 'llama.rope.dimension_count' other than 64 is not supported"},
+        {"llama.attention.value_length",
+         "x: 'llama.attention.value_length' other than 64 is not supported"},
+        {"llama.expert_count",
+         "x: 'llama.expert_count' other than 0 is not supported"},
+    };
+    struct bn_model_config c;
+    char says[512];
+
+    (void)state;
+    assert_true(rope_of(json_object(), NULL, &c, says));
+    assert_true(c.rope.type == BN_ROPE_DEFAULT && c.rope.theta == 5e5);
+    assert_true(rope_of(json_pack("{s:f}", "llama.rope.scale_linear", 2.0),
+                        NULL, &c, says));
+    assert_true(c.rope.type == BN_ROPE_LINEAR && c.rope.factor == 2);
+    assert_true(rope_of(json_pack("{s:s, s:f}", "llama.rope.scaling.type",
+                                  "linear", "llama.rope.scaling.factor",
+                                  4.0), NULL, &c, says));
+    assert_true(c.rope.type == BN_ROPE_LINEAR && c.rope.factor == 4);
+    assert_true(rope_of(json_pack(
+        "{s:s, s:f, s:i, s:f, s:f, s:b}", "llama.rope.scaling.type", "yarn",
+        "llama.rope.scaling.factor", 4.0,
+        "llama.rope.scaling.original_context_length", 32768,
+        "llama.rope.scaling.yarn_beta_fast", 16.0,
+        "llama.rope.scaling.attn_factor", 0.5,
+        "llama.rope.scaling.finetuned", 1), NULL, &c, says));
+    assert_true(c.rope.type == BN_ROPE_YARN && c.rope.factor == 4
+                && c.rope.original_max_position == 32768
+                && c.rope.beta_fast == 16 && c.rope.beta_slow == 1
+                && fabs(c.rope.attention_factor
+                        - 0.5 * (0.1 * log(4) + 1)) < 1e-12);
+    assert_false(rope_of(json_pack("{s:s}", "llama.rope.scaling.type",
+                                   "longrope"), NULL, &c, says));
+    assert_string_equal(says, "x: RoPE scaling 'longrope' of a GGUF file is "
+                              "not carried over: give a config.json");
+    for (size_t i = 0; i < BN_COUNT(bad); i++) {
+        assert_false(rope_of(json_pack("{s:i}", bad[i].key, 2), NULL, &c,
+                             says));
+        assert_string_equal(says, bad[i].says);
+    }
+}
+
+/* Divisors of the frequencies of heads of 64, theta 5e5, as transformers has
+ * them for factor 32: head and tail plain, the middle by its formula. */
+static void scaling_of_llama3_is_found_in_its_divisors(void **state)
+{
+    float x[32];
+    struct bn_named t = {.name = "rope_freqs.weight", .dtype = BN_F32,
+                         .ndim = 1, .dims = {32}, .data = x};
+    struct bn_model_config c;
+    char says[512];
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        double wave = 6.283185307179586 * pow(5e5, i / 32.0);
+        double s = (8192 / wave - 1) / 3;
+
+        x[i] = (float)(s >= 1 ? 1 : s <= 0 ? 32 : 1 / ((1 - s) / 32 + s));
+    }
+    assert_true(x[14] == 1 && x[18] == 32 && x[15] > 1 && x[17] < 32);
+    assert_true(rope_of(json_object(), &t, &c, says));
+    assert_true(c.rope.type == BN_ROPE_LLAMA3 && c.rope.factor == 32
+                && c.rope.low_freq_factor == 1
+                && c.rope.high_freq_factor == 4
+                && c.rope.original_max_position == 8192);
+    x[17] *= 1.01f;
+    assert_false(rope_of(json_object(), &t, &c, says));
+    assert_string_equal(says, "x: 'rope_freqs.weight' is not the scaling of "
+                              "Llama 3: give a config.json");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +529,8 @@ int main(void)
         cmocka_unit_test(the_84_skipped_tensors_are_named),
         cmocka_unit_test(bad_layout_files_are_refused),
         cmocka_unit_test(configs_follow_from_metadata),
+        cmocka_unit_test(rope_scaling_follows_from_metadata),
+        cmocka_unit_test(scaling_of_llama3_is_found_in_its_divisors),
     };
 
     return BN_TAP_RUN(tests);
