@@ -21,7 +21,7 @@
 #include "base/progress.h"
 #include "base/signal.h"
 #include "base/str.h"
-#include "sweep/cmd.h"
+#include "sweep/here.h"
 
 static const char **command(const struct bn_sweep *s, const char *prog,
                             const char *run, char *ranks)

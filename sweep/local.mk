@@ -6,9 +6,9 @@ sweep_libsweep_a_SOURCES = \
 	sweep/check_inputs.c sweep/check_slurm.c \
 	sweep/child.c sweep/child.h \
 	sweep/clean.c sweep/clean.h \
-	sweep/cmd.h sweep/cmd_clean.c sweep/cmd_mps.c sweep/cmd_sweep.c \
 	sweep/directives.c \
 	sweep/gpus.c \
+	sweep/here.c sweep/here.h \
 	sweep/holders.c sweep/proc.c sweep/proc.h \
 	sweep/html.c sweep/plot.c sweep/report.c sweep/report.h \
 	sweep/launch.c sweep/local.c \

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "sweep/cmd.h"
+#include "sweep/here.h"
 #include "sweep/state.h"
 #include "sweep/template.h"
 

@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "sweep/child.h"
-#include "sweep/cmd.h"
+#include "sweep/here.h"
 #include "sweep/script.h"
 #include "sweep/slurmlib.h"
 #include "sweep/template.h"

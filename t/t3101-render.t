@@ -75,7 +75,7 @@ test_expect_success 'what cannot be rendered is refused in one line' '
 	refused 65 "e.jinja:2:7: the tag ends here, expected an expression" \
 		--tokenizer . --template e.jinja rows &&
 	refused 65 "none.jinja" --tokenizer . --template none.jinja rows &&
-	refused 64 "bad option" --frob &&
+	refused 64 "unknown option" --frob &&
 	refused 64 "tokenizer is missing" rows
 '
 

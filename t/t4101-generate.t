@@ -200,7 +200,7 @@ test_expect_success 'wrong options are refused' '
     refused 64 "--max-new-tokens is 0" --max-new-tokens 0 a &&
     refused 64 "--stop: the string is empty" --stop "" a &&
     refused 64 "--stop-id: '\''14'\''" --stop-id 14 a &&
-    refused 64 "say float32 or bfloat16" --dtype float16 a &&
+    refused 64 "none of float32|bfloat16" --dtype float16 a &&
     refused 64 "rows of a file say" --chat --input rows &&
     refused 65 "none" --model none a &&
     test_expect_code 64 burnish-generate a

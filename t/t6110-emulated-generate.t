@@ -29,6 +29,6 @@ test_expect_success 'alone and in batches' '
 '
 test_expect_success 'a device of another name is refused' '
     test_expect_code 64 "$generate" --device gpu --model "$model" a 2>err &&
-    grep "device is .gpu.; say auto, cpu or cuda" err
+    grep "device: .gpu. is none of auto|cpu|cuda" err
 '
 test_done

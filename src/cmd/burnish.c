@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
-#include "sweep/cmd.h"
+#include "cmd/opts.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -47,9 +47,17 @@ int bn_cmd_usage(const char *name, const char *fmt, ...)
 
 static void help(FILE *to)
 {
+    static const struct bn_opt opts[] = {
+        {"help", BN_OPT_FLAG, NULL, NULL, "print this and exit"},
+        {"version", BN_OPT_FLAG, NULL, NULL, "print it and exit"},
+        {0},
+    };
+
     fprintf(to, "usage: burnish COMMAND [ARGUMENT...]\n\n");
     for (const struct bn_cmd *c = bn_cmds; c->name != NULL; c++)
         fprintf(to, "  %-10s %s\n", c->name, c->help);
+    fputc('\n', to);
+    bn_opts_help(opts, to);
     fprintf(to, "\n'burnish COMMAND --help' says more.\n");
 }
 

@@ -15,10 +15,13 @@ struct bn_cmd {
 /* All commands in the order of the help text; the last has no name. */
 extern const struct bn_cmd bn_cmds[];
 
+int bn_cmd_clean(int argc, char **argv);
 int bn_cmd_ckpt(int argc, char **argv);
 int bn_cmd_convert(int argc, char **argv);
 int bn_cmd_decode(int argc, char **argv);
 int bn_cmd_encode(int argc, char **argv);
+int bn_cmd_mps(int argc, char **argv);
+int bn_cmd_sweep(int argc, char **argv);
 int bn_cmd_tokenize(int argc, char **argv);
 int bn_cmd_plan(int argc, char **argv);
 int bn_cmd_render(int argc, char **argv);

@@ -20,10 +20,15 @@ static const char usage[] =
     "usage: burnish ckpt ls OUTPUT_DIR\n"
     "       burnish ckpt verify OUTPUT_DIR|CHECKPOINT...\n"
     "       burnish ckpt export [OPTIONS] CHECKPOINT FOLDER\n"
-    "\n"
-    "ls lists the checkpoints of a run; verify reads every byte and holds it\n"
-    "against the checksums; export writes the weights as a Hugging Face\n"
-    "folder, from any layout.\n\n";
+    "\n";
+
+enum { LS, VERIFY, EXPORT };
+static const struct bn_verb verbs[] = {
+    {"ls", "list the checkpoints of a run"},
+    {"verify", "read every byte and hold it against the checksums"},
+    {"export", "write the weights as a Hugging Face folder, from any layout"},
+    {0},
+};
 
 /* The checkpoint itself, or all of an output directory; malloc'ed paths. */
 static int find(const char *path, struct bn_opt_list *found,
@@ -229,8 +234,7 @@ static int export(const char *from, const char *to, const char *dtype,
 
 /* --- The command ---------------------------------------------------------- */
 
-static int list_or_verify(const char *verb, const char *const *paths,
-                          size_t n)
+static int list_or_verify(int verb, const char *const *paths, size_t n)
 {
     struct bn_opt_list found = {0};
     struct bn_err err;
@@ -240,7 +244,7 @@ static int list_or_verify(const char *verb, const char *const *paths,
         if (find(paths[i], &found, &err) < 0)
             status = bn_cmd_fail("ckpt", &err);
     if (status == 0)
-        status = strcmp(verb, "ls") == 0 ? list(&found) : verify(&found);
+        status = verb == LS ? list(&found) : verify(&found);
     release(&found);
     return status;
 }
@@ -251,8 +255,8 @@ int bn_cmd_ckpt(int argc, char **argv)
     const char *dtype = "float32", *model = NULL, *tokenizer = NULL;
     bool help = false;
     const struct bn_opt opts[] = {
-        {"dtype", BN_OPT_STR, &dtype, "TYPE",
-         "export: float32 (default), bfloat16 or float16"},
+        {"dtype", BN_OPT_STR, &dtype, "float32|bfloat16|float16",
+         "export: of the weights (default: float32)"},
         {"model", BN_OPT_STR, &model, "FOLDER",
          "export: take generation_config.json from here (default: the model "
          "that the run began with)"},
@@ -262,18 +266,19 @@ int bn_cmd_ckpt(int argc, char **argv)
         {0},
     };
     struct bn_err err;
-    int status;
+    int status = 0, verb;
 
     if (bn_opts_parse(opts, argc, argv, &words, &err) < 0) {
-        status = bn_cmd_fail("ckpt", &err);
+        status = bn_cmd_usage("ckpt", "%s", err.text);
     } else if (help) {
         fputs(usage, stdout);
+        bn_verbs_help(verbs, stdout);
         bn_opts_help(opts, stdout);
-        status = 0;
-    } else if (words.n >= 2 && (strcmp(words.v[0], "ls") == 0
-                                || strcmp(words.v[0], "verify") == 0)) {
-        status = list_or_verify(words.v[0], words.v + 1, words.n - 1);
-    } else if (words.n == 3 && strcmp(words.v[0], "export") == 0) {
+    } else if ((verb = bn_verb_find(verbs, &words, &err)) < 0) {
+        status = bn_cmd_usage("ckpt", "%s", err.text);
+    } else if (verb != EXPORT && words.n >= 2) {
+        status = list_or_verify(verb, words.v + 1, words.n - 1);
+    } else if (verb == EXPORT && words.n == 3) {
         status = export(words.v[1], words.v[2], dtype, model, tokenizer);
     } else {
         status = bn_cmd_usage("ckpt", "expected ls DIR, verify PATH... or "

@@ -3,9 +3,9 @@
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "cmd/lines.h"
+#include "cmd/opts.h"
 #include "text/tokenizer.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,53 +43,59 @@ static int decode_line(void *arg, const json_t *line, struct bn_str *out,
     return 0;
 }
 
-static const char help[] =
+static const char usage[] =
     "usage: burnish decode --tokenizer DIR [--skip-special-tokens] "
     "[FILE...]\n"
     "\n"
     "Reads JSON lines, each an array of token ids, from the files or\n"
     "standard input and writes one JSON string a line.\n"
-    "\n"
-    "  --tokenizer DIR         folder with tokenizer.json, or that file\n"
-    "  --skip-special-tokens   leave special tokens out of the text\n";
+    "\n";
+
+static int decode(struct decode *d, const char *path,
+                  const struct bn_opt_list *files)
+{
+    struct bn_err err;
+    struct bn_tokenizer *t = bn_tokenizer_open(path, &err);
+    int status = 0;
+
+    if (t == NULL)
+        return bn_cmd_fail("decode", &err);
+    d->t = t;
+    if (bn_cmd_lines(files->v, files->n, decode_line, d, &err) < 0)
+        status = bn_cmd_fail("decode", &err);
+    bn_ids_release(&d->ids);
+    bn_str_release(&d->text);
+    bn_tokenizer_close(t);
+    return status;
+}
 
 int bn_cmd_decode(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"tokenizer", required_argument, NULL, 't'},
-        {"skip-special-tokens", no_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     struct decode d = {0};
+    struct bn_opt_list files = {0};
     const char *path = NULL;
+    bool help = false;
+    const struct bn_opt opts[] = {
+        {"tokenizer", BN_OPT_STR, &path, "DIR",
+         "folder with tokenizer.json, or that file"},
+        {"skip-special-tokens", BN_OPT_FLAG, &d.skip_special, NULL,
+         "leave special tokens out of the text"},
+        {"help", BN_OPT_FLAG, &help, NULL, "print this and exit"},
+        {0},
+    };
     struct bn_err err;
-    int c, status = 0;
+    int status = 0;
 
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == 't') {
-            path = optarg;
-        } else if (c == 's') {
-            d.skip_special = true;
-        } else if (c == 'h') {
-            fputs(help, stdout);
-            return 0;
-        } else {
-            return bn_cmd_usage("decode", "bad option '%s'",
-                                argv[optind - 1]);
-        }
+    if (bn_opts_parse(opts, argc, argv, &files, &err) < 0) {
+        status = bn_cmd_usage("decode", "%s", err.text);
+    } else if (help) {
+        fputs(usage, stdout);
+        bn_opts_help(opts, stdout);
+    } else if (path == NULL) {
+        status = bn_cmd_usage("decode", "--tokenizer is missing");
+    } else {
+        status = decode(&d, path, &files);
     }
-    if (path == NULL)
-        return bn_cmd_usage("decode", "--tokenizer is missing");
-    struct bn_tokenizer *t = bn_tokenizer_open(path, &err);
-    if (t == NULL)
-        return bn_cmd_fail("decode", &err);
-    d.t = t;
-    if (bn_cmd_lines(argv + optind, argc - optind, decode_line, &d, &err) < 0)
-        status = bn_cmd_fail("decode", &err);
-    bn_ids_release(&d.ids);
-    bn_str_release(&d.text);
-    bn_tokenizer_close(t);
+    bn_opt_list_release(&files);
     return status;
 }

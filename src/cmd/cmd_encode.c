@@ -2,9 +2,9 @@
 #include "config.h"
 #include "cmd/cmd.h"
 #include "cmd/lines.h"
+#include "cmd/opts.h"
 #include "text/tokenizer.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,53 +35,59 @@ static int encode_line(void *arg, const json_t *line, struct bn_str *out,
     return 0;
 }
 
-static const char help[] =
+static const char usage[] =
     "usage: burnish encode --tokenizer DIR [--no-special-tokens] [FILE...]\n"
     "\n"
     "Reads JSON lines (a string, or an object with a string 'text') from the\n"
     "files or standard input and writes one array of token ids a line.\n"
-    "\n"
-    "  --tokenizer DIR       folder with tokenizer.json, or that file\n"
-    "  --no-special-tokens   do not add what the tokenizer puts around a "
-    "text\n";
+    "\n";
+
+static int encode(struct encode *e, const char *path,
+                  const struct bn_opt_list *files)
+{
+    struct bn_err err;
+    struct bn_tokenizer *t = bn_tokenizer_open(path, &err);
+    int status = 0;
+
+    if (t == NULL)
+        return bn_cmd_fail("encode", &err);
+    e->encoder = bn_encoder_create(t);
+    if (bn_cmd_lines(files->v, files->n, encode_line, e, &err) < 0)
+        status = bn_cmd_fail("encode", &err);
+    bn_encoder_destroy(e->encoder);
+    bn_ids_release(&e->ids);
+    bn_tokenizer_close(t);
+    return status;
+}
 
 int bn_cmd_encode(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"tokenizer", required_argument, NULL, 't'},
-        {"no-special-tokens", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    struct encode e = {.special = true};
+    struct encode e = {0};
+    struct bn_opt_list files = {0};
     const char *path = NULL;
+    bool plain = false, help = false;
+    const struct bn_opt opts[] = {
+        {"tokenizer", BN_OPT_STR, &path, "DIR",
+         "folder with tokenizer.json, or that file"},
+        {"no-special-tokens", BN_OPT_FLAG, &plain, NULL,
+         "do not add what the tokenizer puts around a text"},
+        {"help", BN_OPT_FLAG, &help, NULL, "print this and exit"},
+        {0},
+    };
     struct bn_err err;
-    int c, status = 0;
+    int status = 0;
 
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == 't') {
-            path = optarg;
-        } else if (c == 'n') {
-            e.special = false;
-        } else if (c == 'h') {
-            fputs(help, stdout);
-            return 0;
-        } else {
-            return bn_cmd_usage("encode", "bad option '%s'",
-                                argv[optind - 1]);
-        }
+    if (bn_opts_parse(opts, argc, argv, &files, &err) < 0) {
+        status = bn_cmd_usage("encode", "%s", err.text);
+    } else if (help) {
+        fputs(usage, stdout);
+        bn_opts_help(opts, stdout);
+    } else if (path == NULL) {
+        status = bn_cmd_usage("encode", "--tokenizer is missing");
+    } else {
+        e.special = !plain;
+        status = encode(&e, path, &files);
     }
-    if (path == NULL)
-        return bn_cmd_usage("encode", "--tokenizer is missing");
-    struct bn_tokenizer *t = bn_tokenizer_open(path, &err);
-    if (t == NULL)
-        return bn_cmd_fail("encode", &err);
-    e.encoder = bn_encoder_create(t);
-    if (bn_cmd_lines(argv + optind, argc - optind, encode_line, &e, &err) < 0)
-        status = bn_cmd_fail("encode", &err);
-    bn_encoder_destroy(e.encoder);
-    bn_ids_release(&e.ids);
-    bn_tokenizer_close(t);
+    bn_opt_list_release(&files);
     return status;
 }

@@ -3,10 +3,10 @@
 #include "base/file.h"
 #include "cmd/cmd.h"
 #include "cmd/lines.h"
+#include "cmd/opts.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -68,21 +68,17 @@ static struct bn_chat *open_template(const struct bn_tokenizer *t,
     return bn_chat_create(own, "chat_template", err);
 }
 
-static const char help[] =
+static const char usage[] =
     "usage: burnish render --tokenizer DIR [--template FILE]\n"
     "                      [--add-generation-prompt] [FILE...]\n"
     "\n"
     "Reads JSON lines (objects with 'messages', optional 'tools' and\n"
     "'chat_template_kwargs') from the files or standard input and writes the\n"
     "text that the chat template makes of each as one JSON string a line.\n"
-    "\n"
-    "  --tokenizer DIR           folder with tokenizer.json: special tokens\n"
-    "                            and the template come from there\n"
-    "  --template FILE           another template (Jinja)\n"
-    "  --add-generation-prompt   end with what begins an answer\n";
+    "\n";
 
 static int run(struct render *r, const char *folder, const char *file,
-               char *const *files, int n, struct bn_err *err)
+               const struct bn_opt_list *files, struct bn_err *err)
 {
     struct bn_tokenizer *t = bn_tokenizer_open(folder, err);
     struct bn_chat *c = NULL;
@@ -98,7 +94,7 @@ static int run(struct render *r, const char *folder, const char *file,
     r->args.eos_token = bn_tokenizer_special(t, "eos_token");
     r->args.pad_token = bn_tokenizer_special(t, "pad_token");
     r->args.unk_token = bn_tokenizer_special(t, "unk_token");
-    rc = bn_cmd_lines(files, n, render_line, r, err);
+    rc = bn_cmd_lines(files->v, files->n, render_line, r, err);
 out:
     bn_chat_destroy(c);
     bn_tokenizer_close(t);
@@ -107,37 +103,35 @@ out:
 
 int bn_cmd_render(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"tokenizer", required_argument, NULL, 't'},
-        {"template", required_argument, NULL, 'j'},
-        {"add-generation-prompt", no_argument, NULL, 'g'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     struct render r = {0};
+    struct bn_opt_list files = {0};
     const char *folder = NULL, *file = NULL;
+    bool help = false;
+    const struct bn_opt opts[] = {
+        {"tokenizer", BN_OPT_STR, &folder, "DIR",
+         "folder with tokenizer.json: special tokens and the template come"
+         " from there"},
+        {"template", BN_OPT_STR, &file, "FILE", "another template (Jinja)"},
+        {"add-generation-prompt", BN_OPT_FLAG,
+         &r.args.add_generation_prompt, NULL,
+         "end with what begins an answer"},
+        {"help", BN_OPT_FLAG, &help, NULL, "print this and exit"},
+        {0},
+    };
     struct bn_err err;
-    int c, rc;
+    int status = 0;
 
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == 't') {
-            folder = optarg;
-        } else if (c == 'j') {
-            file = optarg;
-        } else if (c == 'g') {
-            r.args.add_generation_prompt = true;
-        } else if (c == 'h') {
-            fputs(help, stdout);
-            return 0;
-        } else {
-            return bn_cmd_usage("render", "bad option '%s'",
-                                argv[optind - 1]);
-        }
+    if (bn_opts_parse(opts, argc, argv, &files, &err) < 0) {
+        status = bn_cmd_usage("render", "%s", err.text);
+    } else if (help) {
+        fputs(usage, stdout);
+        bn_opts_help(opts, stdout);
+    } else if (folder == NULL) {
+        status = bn_cmd_usage("render", "--tokenizer is missing");
+    } else if (run(&r, folder, file, &files, &err) < 0) {
+        status = bn_cmd_fail("render", &err);
     }
-    if (folder == NULL)
-        return bn_cmd_usage("render", "--tokenizer is missing");
-    rc = run(&r, folder, file, argv + optind, argc - optind, &err);
     bn_str_release(&r.text);
-    return rc < 0 ? bn_cmd_fail("render", &err) : 0;
+    bn_opt_list_release(&files);
+    return status;
 }

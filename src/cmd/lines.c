@@ -67,13 +67,13 @@ static int one_file(const char *name, line_f *f, void *arg,
     return rc;
 }
 
-int bn_cmd_lines(char *const *files, int n, line_f *f, void *arg,
+int bn_cmd_lines(const char *const *files, size_t n, line_f *f, void *arg,
                  struct bn_err *err)
 {
     struct bn_str out = {0};
     int rc = n == 0 ? one_file("-", f, arg, &out, err) : 0;
 
-    for (int i = 0; rc == 0 && i < n; i++)
+    for (size_t i = 0; rc == 0 && i < n; i++)
         rc = one_file(files[i], f, arg, &out, err);
     if (fflush(stdout) != 0 && rc == 0)
         rc = bn_fail(err, bn_err_from_errno(errno),

@@ -11,7 +11,7 @@
  * 'out'; what it adds there is written to standard output. files: 'n' names,
  * "-" is standard input, none means that as well. Stops at the first
  * error, which then begins with "file:line: ". */
-int bn_cmd_lines(char *const *files, int n,
+int bn_cmd_lines(const char *const *files, size_t n,
                  int (*f)(void *arg, const json_t *line, struct bn_str *out,
                           struct bn_err *err),
                  void *arg, struct bn_err *err);

@@ -19,10 +19,13 @@ burnish_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 burnish_SOURCES = \
 	src/cmd/burnish.c src/cmd/cmd.h \
 	src/cmd/cmd_ckpt.c \
+	src/cmd/cmd_clean.c \
 	src/cmd/cmd_convert.c \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
+	src/cmd/cmd_mps.c \
 	src/cmd/cmd_plan.c \
+	src/cmd/cmd_sweep.c \
 	src/cmd/cmd_tokenize.c \
 	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h

@@ -44,11 +44,39 @@ static int unknown(const struct bn_opt *opts, const char *arg, size_t len,
     return -1;
 }
 
+/* 'choices' is "A|B|C". */
+static int check_choice(const struct bn_opt *o, const char *value,
+                        struct bn_err *err)
+{
+    char *words = bn_strdup(o->arg), *save = NULL;
+    const char *names[32], *near;
+    size_t n = 0;
+    bool found = false;
+
+    for (char *w = strtok_r(words, "|", &save); w != NULL && n < 32;
+         w = strtok_r(NULL, "|", &save)) {
+        found |= strcmp(w, value) == 0;
+        names[n++] = w;
+    }
+    near = bn_str_nearest(value, names, n);
+    if (!found && near != NULL)
+        bn_fail(err, BN_ERR_USAGE, "--%s: '%s' is none of %s; did you mean"
+                                   " '%s'?", o->name, value, o->arg, near);
+    else if (!found)
+        bn_fail(err, BN_ERR_USAGE, "--%s: '%s' is none of %s", o->name,
+                value, o->arg);
+    free(words);
+    return found ? 0 : -1;
+}
+
 static int store(const struct bn_opt *o, const char *value,
                  struct bn_err *err)
 {
     char *end;
 
+    if (o->arg != NULL && strchr(o->arg, '|') != NULL
+        && check_choice(o, value, err) < 0)
+        return -1;
     switch (o->type) {
     case BN_OPT_FLAG:
         *(bool *)o->out = true;
@@ -143,6 +171,39 @@ void bn_opts_help(const struct bn_opt *opts, FILE *out)
         else
             fprintf(out, "%*s%s\n", COLUMN - n, "", o->help);
     }
+}
+
+void bn_verbs_help(const struct bn_verb *verbs, FILE *out)
+{
+    for (const struct bn_verb *v = verbs; v->name != NULL; v++)
+        fprintf(out, "  %-8s  %s\n", v->name, v->help);
+    fputc('\n', out);
+}
+
+int bn_verb_find(const struct bn_verb *verbs,
+                 const struct bn_opt_list *operands, struct bn_err *err)
+{
+    const char *names[32], *near;
+    struct bn_str all = {0};
+    size_t n = 0;
+
+    for (; verbs[n].name != NULL && n < BN_COUNT(names); n++) {
+        names[n] = verbs[n].name;
+        if (operands->n > 0 && strcmp(operands->v[0], verbs[n].name) == 0)
+            return (int)n;
+        bn_str_addf(&all, "%s%s", n > 0 ? ", " : "", verbs[n].name);
+    }
+    near = operands->n > 0 ? bn_str_nearest(operands->v[0], names, n) : NULL;
+    if (near != NULL)
+        bn_fail(err, BN_ERR_USAGE, "'%s' is none of %s; did you mean '%s'?",
+                operands->v[0], all.s, near);
+    else if (operands->n > 0)
+        bn_fail(err, BN_ERR_USAGE, "'%s' is none of %s", operands->v[0],
+                all.s);
+    else
+        bn_fail(err, BN_ERR_USAGE, "which of %s?", all.s);
+    bn_str_release(&all);
+    return -1;
 }
 
 struct bn_run *bn_run_args_load(const struct bn_run_args *args,

@@ -30,7 +30,14 @@ struct bn_opt {
     const char *name; /* without "--"; NULL ends a table */
     enum bn_opt_type type;
     void *out;
-    const char *arg; /* its name in the help; NULL for a flag */
+    const char *arg; /* its name in the help; NULL for a flag. "A|B|C": one
+                      * of these words. DIR, FOLDER and FILE are paths. */
+    const char *help;
+};
+
+/* A word that says what a command is to do: `burnish ckpt ls`. */
+struct bn_verb {
+    const char *name; /* NULL ends a table */
     const char *help;
 };
 
@@ -42,8 +49,15 @@ int bn_opts_parse(const struct bn_opt *opts, int argc, char **argv,
                   struct bn_opt_list *operands, struct bn_err *err);
 void bn_opt_list_add(struct bn_opt_list *l, const char *s);
 void bn_opt_list_release(struct bn_opt_list *l);
-/* One or two lines each, indented. */
+/* One or two lines each, indented. Completion and manual pages are made of
+ * what these two and the usage lines print (doc/help.awk). */
 void bn_opts_help(const struct bn_opt *opts, FILE *out);
+void bn_verbs_help(const struct bn_verb *verbs, FILE *out);
+
+/* The index of the verb that operand 0 is; -1 after an error (class usage)
+ * that names the nearest one, or all if there is no operand. */
+int bn_verb_find(const struct bn_verb *verbs,
+                 const struct bn_opt_list *operands, struct bn_err *err);
 
 /* What every command that reads a run file takes. */
 struct bn_run_args {

@@ -173,9 +173,5 @@ static int read_row(void *arg, const json_t *row, struct bn_str *out,
 int bn_prompts_read(struct bn_prompts *p, const char *file,
                     struct bn_err *err)
 {
-    char *name = bn_strdup(file);
-    int rc = bn_cmd_lines(&name, 1, read_row, p, err);
-
-    free(name);
-    return rc;
+    return bn_cmd_lines(&file, 1, read_row, p, err);
 }

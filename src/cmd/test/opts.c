@@ -8,7 +8,7 @@
 
 struct got {
     bool flag;
-    const char *str;
+    const char *str, *type;
     int64_t num;
     double real;
     struct bn_opt_list list, operands;
@@ -26,6 +26,7 @@ static int parse(struct got *g, struct bn_err *err, char *words)
         {"num", BN_OPT_INT, &g->num, "N", "a number"},
         {"real", BN_OPT_NUM, &g->real, "X", "a number with a point"},
         {"list", BN_OPT_LIST, &g->list, "WORD", "words"},
+        {"type", BN_OPT_STR, &g->type, "float32|bfloat16|int8", "a choice"},
         {0},
     };
 
@@ -73,6 +74,15 @@ static void refusals(void **state)
         {"--real nan", "--real: expected a number, got 'nan'"},
         {"--real 1e999", "--real: expected a number, got '1e999'"},
         {"-f", "unknown option '-f'; options have two dashes"},
+        {"--type float", "--type: 'float' is none of float32|bfloat16|int8;"
+                         " did you mean 'float32'?"},
+        {"--type=flaot32", "--type: 'flaot32' is none of float32|bfloat16|int8;"
+                           " did you mean 'float32'?"},
+        {"--type wibble", "--type: 'wibble' is none of float32|bfloat16|int8"},
+        {"--type int8|float32",
+         "--type: 'int8|float32' is none of float32|bfloat16|int8; did you mean"
+         " 'float32'?"},
+        {"--type=", "--type: '' is none of float32|bfloat16|int8"},
     };
 
     (void)state;
@@ -89,11 +99,36 @@ static void refusals(void **state)
     }
 }
 
+static void verbs(void **state)
+{
+    static const struct bn_verb table[] = {
+        {"list", "a"}, {"verify", "b"}, {0}};
+    static const char *const cases[][2] = {
+        {NULL, "which of list, verify?"},
+        {"verfy", "'verfy' is none of list, verify; did you mean 'verify'?"},
+        {"x", "'x' is none of list, verify"},
+    };
+    const char *word = "verify";
+    struct bn_opt_list l = {.v = &word, .n = 1};
+    struct bn_err err;
+
+    (void)state;
+    assert_int_equal(bn_verb_find(table, &l, &err), 1);
+    for (size_t i = 0; i < BN_COUNT(cases); i++) {
+        word = cases[i][0];
+        l.n = word != NULL;
+        assert_int_equal(bn_verb_find(table, &l, &err), -1);
+        assert_int_equal(err.code, BN_ERR_USAGE);
+        assert_string_equal(err.text, cases[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_forms),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(verbs),
     };
 
     return BN_TAP_RUN(tests);

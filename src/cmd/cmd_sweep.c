@@ -1,6 +1,9 @@
+/* burnish sweep: the verbs over sweep/. */
 #include "config.h"
+#include "cmd/cmd.h"
+#include "cmd/opts.h"
 
-#include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +14,6 @@
 #include "base/mem.h"
 #include "base/signal.h"
 #include "sweep/check.h"
-#include "sweep/cmd.h"
 #include "sweep/report.h"
 #include "sweep/status.h"
 #include "sweep/submit.h"
@@ -23,7 +25,9 @@ struct args {
     bool failed, json, watch, csv, best;
     const char *html;
     double silent;  /* seconds */
-    int group, curves;
+    int64_t group, curves;
+    bool help;
+    struct bn_opt_list words;
 };
 
 /* Load and check; NULL after printing all that is wrong. */
@@ -176,7 +180,7 @@ static int write_html(const struct bn_sweep *s, const struct args *a,
     struct bn_str out = { 0 }, notes = { 0 };
     char *path = a->html ? bn_strdup(a->html)
                          : bn_path_join(s->dir, "report.html");
-    bn_report_html(s, r, a->curves, &out, &notes);
+    bn_report_html(s, r, (int)a->curves, &out, &notes);
     int rc = bn_file_write(path, out.s, out.len, err);
     fputs(notes.s ? notes.s : "", stderr);
     if (rc == 0)
@@ -205,7 +209,7 @@ static int report(const struct args *a)
         return (int)err.code;
     }
     if (a->best) {
-        char *yaml = bn_report_best(s, &r, a->group - 1, &err);
+        char *yaml = bn_report_best(s, &r, (int)a->group - 1, &err);
         rc = yaml ? 0 : -1;
         bn_str_adds(&out, yaml ? yaml : "");
         free(yaml);
@@ -224,55 +228,32 @@ static int report(const struct args *a)
     return rc < 0 ? (int)err.code : 0;
 }
 
-static const struct verb {
-    const char *name;
-    int (*run)(const struct args *a);
-    const char *help;
-} verbs[] = {
-    { "check", check, "find all that is wrong with all points" },
-    { "submit", submit, "check, then submit what is new, failed or changed" },
-    { "retry", retry, "submit failed points again (--failed, or their names)" },
-    { "status", status, "which rank of which run is in which phase, what "
-      "failed and why" },
-    { "report", report, "rank the points; curves in one HTML file" },
-    { "cancel", cancel, "cancel the jobs of the sweep, or of some points" },
+static const char usage[] =
+    "usage: burnish sweep VERB FILE.yaml [POINT...]\n"
+    "\n"
+    "Many runs from one file: a base run and the points that differ from it.\n"
+    "\n";
+
+static const struct bn_verb verbs[] = {
+    { "check", "find all that is wrong with all points" },
+    { "submit", "check, then submit what is new, failed or changed" },
+    { "retry", "submit failed points again (--failed, or their names)" },
+    { "status", "which rank of which run is in which phase, what failed and "
+                "why" },
+    { "report", "rank the points; curves in one HTML file" },
+    { "cancel", "cancel the jobs of the sweep, or of some points" },
+    { 0 },
+};
+/* In the order of the verbs. */
+static int (*const run[])(const struct args *a) = {
+    check, submit, retry, status, report, cancel,
 };
 
-enum { OPT_HELP = 1, OPT_FAILED, OPT_JSON, OPT_WATCH, OPT_SILENT, OPT_CSV,
-       OPT_BEST, OPT_GROUP, OPT_HTML, OPT_CURVES };
-static const struct option options[] = {
-    { "help", no_argument, NULL, OPT_HELP },
-    { "failed", no_argument, NULL, OPT_FAILED },
-    { "json", no_argument, NULL, OPT_JSON },
-    { "watch", no_argument, NULL, OPT_WATCH },
-    { "silent", required_argument, NULL, OPT_SILENT },
-    { "csv", no_argument, NULL, OPT_CSV },
-    { "best", no_argument, NULL, OPT_BEST },
-    { "group", required_argument, NULL, OPT_GROUP },
-    { "html", required_argument, NULL, OPT_HTML },
-    { "curves", required_argument, NULL, OPT_CURVES },
-    { NULL, 0, NULL, 0 },
-};
-static const char option_help[] =
-    "  --failed      retry: all points that failed or were lost\n"
-    "  --json        status: as JSON\n"
-    "  --watch       status: again every 5 s until nothing runs\n"
-    "  --silent S    status: ranks not heard of for S seconds [60]\n"
-    "  --csv         report: the table as CSV, and nothing else\n"
-    "  --best        report: the run file of the winner's full-length run\n"
-    "  --group N     report --best: of this group [1]\n"
-    "  --html FILE   report: where the curves go [output_dir/report.html]\n"
-    "  --curves N    report: draw the best N points of a group [12]\n";
-
-static void help(void)
+static void print_keys(void)
 {
     size_t n;
     const struct bn_sweep_key *k = bn_sweep_keys(&n);
 
-    printf("usage: burnish sweep VERB FILE.yaml [POINT...]\n\n");
-    for (size_t i = 0; i < BN_COUNT(verbs); i++)
-        printf("  %-8s %s\n", verbs[i].name, verbs[i].help);
-    printf("\n%s", option_help);
     printf("\nKeys of the file (keys of a run go under base and into the "
            "points):\n");
     for (size_t i = 0; i < n; i++) {
@@ -286,65 +267,62 @@ static void help(void)
     }
 }
 
+static int run_verb(struct args *a)
+{
+    struct bn_err err;
+    int verb = bn_verb_find(verbs, &a->words, &err);
+
+    if (verb < 0)
+        return bn_cmd_usage("sweep", "%s", err.text);
+    if (!(a->silent > 0) || a->group < 1 || a->group > INT_MAX
+        || a->curves < 1 || a->curves > INT_MAX)
+        return bn_cmd_usage("sweep", "--silent, --group and --curves need a "
+                            "number above 0");
+    if (a->words.n < 2)
+        return bn_cmd_usage("sweep", "%s needs a file", verbs[verb].name);
+    a->file = a->words.v[1];
+    a->names = a->words.v + 2;
+    a->nnames = a->words.n - 2;
+    return run[verb](a);
+}
+
 int bn_cmd_sweep(int argc, char **argv)
 {
     struct args a = { .silent = 60, .group = 1, .curves = 12 };
-    int opt;
+    const struct bn_opt opts[] = {
+        { "failed", BN_OPT_FLAG, &a.failed, NULL,
+          "retry: all points that failed or were lost" },
+        { "json", BN_OPT_FLAG, &a.json, NULL, "status: as JSON" },
+        { "watch", BN_OPT_FLAG, &a.watch, NULL,
+          "status: again every 5 s until nothing runs" },
+        { "silent", BN_OPT_NUM, &a.silent, "S",
+          "status: ranks not heard of for S seconds [60]" },
+        { "csv", BN_OPT_FLAG, &a.csv, NULL,
+          "report: the table as CSV, and nothing else" },
+        { "best", BN_OPT_FLAG, &a.best, NULL,
+          "report: the run file of the winner's full-length run" },
+        { "group", BN_OPT_INT, &a.group, "N",
+          "report --best: of this group [1]" },
+        { "html", BN_OPT_STR, &a.html, "FILE",
+          "report: where the curves go [output_dir/report.html]" },
+        { "curves", BN_OPT_INT, &a.curves, "N",
+          "report: draw the best N points of a group [12]" },
+        { "help", BN_OPT_FLAG, &a.help, NULL, "print this and exit" },
+        { 0 },
+    };
+    struct bn_err err;
+    int status = 0;
 
-    optind = 1;
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (opt) {
-        case OPT_HELP:
-            help();
-            return 0;
-        case OPT_FAILED:
-            a.failed = true;
-            break;
-        case OPT_JSON:
-            a.json = true;
-            break;
-        case OPT_WATCH:
-            a.watch = true;
-            break;
-        case OPT_CSV:
-            a.csv = true;
-            break;
-        case OPT_BEST:
-            a.best = true;
-            break;
-        case OPT_HTML:
-            a.html = optarg;
-            break;
-        case OPT_SILENT:
-            a.silent = atof(optarg);
-            break;
-        case OPT_GROUP:
-            a.group = atoi(optarg);
-            break;
-        case OPT_CURVES:
-            a.curves = atoi(optarg);
-            break;
-        default:
-            return BN_ERR_USAGE;
-        }
+    if (bn_opts_parse(opts, argc, argv, &a.words, &err) < 0) {
+        status = bn_cmd_usage("sweep", "%s", err.text);
+    } else if (a.help) {
+        fputs(usage, stdout);
+        bn_verbs_help(verbs, stdout);
+        bn_opts_help(opts, stdout);
+        print_keys();
+    } else {
+        status = run_verb(&a);
     }
-    if (!(a.silent > 0) || a.group < 1 || a.curves < 1) {
-        bn_error("burnish sweep: --silent, --group and --curves need a "
-                 "number above 0");
-        return BN_ERR_USAGE;
-    }
-    if (argc - optind < 2) {
-        bn_error("burnish sweep: needs a verb and a file (see 'burnish sweep "
-                 "--help')");
-        return BN_ERR_USAGE;
-    }
-    a.file = argv[optind + 1];
-    a.names = (const char *const *)argv + optind + 2;
-    a.nnames = (size_t)(argc - optind - 2);
-    for (size_t i = 0; i < BN_COUNT(verbs); i++)
-        if (strcmp(argv[optind], verbs[i].name) == 0)
-            return verbs[i].run(&a);
-    bn_error("burnish sweep: no verb '%s' (see 'burnish sweep --help')",
-             argv[optind]);
-    return BN_ERR_USAGE;
+    bn_opt_list_release(&a.words);
+    return status;
 }

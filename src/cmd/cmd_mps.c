@@ -1,6 +1,8 @@
+/* burnish mps: the MPS daemon of one job. */
 #include "config.h"
+#include "cmd/cmd.h"
+#include "cmd/opts.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,29 +10,22 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "sweep/cmd.h"
 #include "sweep/mps.h"
 #include "sweep/template.h"
 
 static const char usage[] =
-    "usage: burnish mps start|stop|status [--job ID] [--dir DIR]\n"
-    "                   [--timeout S]\n"
+    "usage: burnish mps VERB [OPTION...]\n"
     "\n"
     "The MPS daemon of one job, with a pipe and a log folder named after it.\n"
-    "start prints the variables that its processes need, for eval:\n"
-    "    mps=$(burnish mps start) || exit; eval \"$mps\"\n"
-    "\n"
-    "  --job ID       the job [$SLURM_JOB_ID]\n"
-    "  --dir DIR      folder for the daemon's folder [$TMPDIR, else /tmp]\n"
-    "  --timeout S    a daemon that does not answer for so long hangs [10]\n";
+    "\n";
 
-enum { OPT_JOB = 1, OPT_DIR, OPT_TIMEOUT, OPT_HELP };
-static const struct option options[] = {
-    { "job", required_argument, NULL, OPT_JOB },
-    { "dir", required_argument, NULL, OPT_DIR },
-    { "timeout", required_argument, NULL, OPT_TIMEOUT },
-    { "help", no_argument, NULL, OPT_HELP },
-    { NULL, 0, NULL, 0 },
+static const struct bn_verb verbs[] = {
+    { "start", "start it, or find it up, and print the variables that its "
+               "processes need:\n"
+               "            mps=$(burnish mps start) || exit; eval \"$mps\"" },
+    { "stop", "end it, through its own pipe" },
+    { "status", "is it up, down or hung?" },
+    { 0 },
 };
 
 static int start(const char *root, const char *job, double timeout)
@@ -92,44 +87,55 @@ static int each(const char *root, const char *job, double timeout, bool stop)
     return rc;
 }
 
+static int run_verb(const struct bn_opt_list *words, const char *root,
+                    const char *job, double timeout)
+{
+    struct bn_err err;
+    int verb = bn_verb_find(verbs, words, &err);
+
+    if (verb < 0)
+        return bn_cmd_usage("mps", "%s", err.text);
+    if (words->n > 1)
+        return bn_cmd_usage("mps", "'%s' is not understood", words->v[1]);
+    if (!(timeout > 0 && timeout < 3600))
+        return bn_cmd_usage("mps", "--timeout needs seconds below 3600");
+    if (job == NULL || strspn(job, "0123456789_") != strlen(job)
+        || *job == '\0')
+        return bn_cmd_usage("mps", "no job: run inside one, or give --job "
+                            "ID");
+    if (verb == 0)
+        return start(root, job, timeout);
+    return each(root, job, timeout, verb == 1);
+}
+
 int bn_cmd_mps(int argc, char **argv)
 {
     const char *job = getenv("SLURM_JOB_ID");
     const char *root = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    struct bn_opt_list words = { 0 };
     double timeout = 10;
-    int opt;
-    char *end;
+    bool help = false;
+    const struct bn_opt opts[] = {
+        { "job", BN_OPT_STR, &job, "ID", "the job [$SLURM_JOB_ID]" },
+        { "dir", BN_OPT_STR, &root, "DIR",
+          "folder for the daemon's folder [$TMPDIR, else /tmp]" },
+        { "timeout", BN_OPT_NUM, &timeout, "S",
+          "a daemon that does not answer for so long hangs [10]" },
+        { "help", BN_OPT_FLAG, &help, NULL, "print this and exit" },
+        { 0 },
+    };
+    struct bn_err err;
+    int rc = 0;
 
-    optind = 1;
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (opt) {
-        case OPT_JOB: job = optarg; break;
-        case OPT_DIR: root = optarg; break;
-        case OPT_TIMEOUT:
-            timeout = strtod(optarg, &end);
-            if (end == optarg || *end || !(timeout > 0 && timeout < 3600)) {
-                bn_error("--timeout needs seconds, not '%s'", optarg);
-                return BN_ERR_USAGE;
-            }
-            break;
-        case OPT_HELP: fputs(usage, stdout); return 0;
-        default: return BN_ERR_USAGE;
-        }
+    if (bn_opts_parse(opts, argc, argv, &words, &err) < 0) {
+        rc = bn_cmd_usage("mps", "%s", err.text);
+    } else if (help) {
+        fputs(usage, stdout);
+        bn_verbs_help(verbs, stdout);
+        bn_opts_help(opts, stdout);
+    } else {
+        rc = run_verb(&words, root, job, timeout);
     }
-    if (optind + 1 != argc) {
-        bn_error("start, stop or status? see burnish mps --help");
-        return BN_ERR_USAGE;
-    }
-    if (job == NULL || strspn(job, "0123456789_") != strlen(job)
-        || *job == '\0') {
-        bn_error("no job: run inside one, or give --job ID");
-        return BN_ERR_USAGE;
-    }
-    const char *verb = argv[optind];
-    if (strcmp(verb, "start") == 0)
-        return start(root, job, timeout);
-    if (strcmp(verb, "stop") == 0 || strcmp(verb, "status") == 0)
-        return each(root, job, timeout, verb[2] == 'o');
-    bn_error("'%s' is none of start, stop, status", verb);
-    return BN_ERR_USAGE;
+    bn_opt_list_release(&words);
+    return rc;
 }
