@@ -30,6 +30,7 @@ SHARNESS_TESTS = \
 	t/t0001-layers.t \
 	t/t1001-run-file.t \
 	t/t1002-man.t \
+	t/t1003-completion.t \
 	t/t1100-crash.t \
 	t/t3001-tokenizer-golden.t \
 	t/t3100-data-inputs.t \
@@ -45,7 +46,7 @@ TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
 	t/ranks/kill.py t/ranks/lib.sh \
 	t/generate/chain.py t/golden/trajectory.py t/layers.awk \
-	t/features.py t/resume.py t/tb-read.py t/tiny.py \
+	t/features.py t/resume.py t/talk.py t/tb-read.py t/tiny.py \
 	$(SHARNESS_TESTS) \
 	t/bad/cases.py $(BAD_TABLES)
 BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \

@@ -1,5 +1,6 @@
-/* Writes the manual page of run files, burnish-run(5), from the key table;
- * run by the build.
+/* Writes the manual page of run files, burnish-run(5), from the key table, or
+ * with --keys a line a key for completion: its name, then "path" or the words
+ * that it takes. Run by the build.
  */
 #include "config.h"
 #include "conf/key.h"
@@ -108,12 +109,33 @@ static const char example[] =
     ".BR burnish (1),\n"
     ".BR burnish\\-train (1)\n";
 
-int main(void)
+static void list_key(const struct bn_conf_key *k)
+{
+    fputs(k->name, stdout);
+    if (k->flags & BN_CONF_PATH)
+        fputs(" path", stdout);
+    else if (k->type == BN_CONF_BOOL || k->type == BN_CONF_TRI)
+        fputs(" true false", stdout);
+    if (k->type == BN_CONF_TRI)
+        fputs(" auto", stdout);
+    if (k->type == BN_CONF_SET)
+        fputs(" none", stdout);
+    for (size_t i = 0; k->choices != NULL && k->choices[i] != NULL; i++)
+        printf(" %s", k->choices[i]);
+    fputs("\n", stdout);
+}
+
+int main(int argc, char **argv)
 {
     const char *name, *text;
     size_t n;
     const struct bn_conf_key *keys = bn_conf_keys(&n);
 
+    if (argc == 2 && strcmp(argv[1], "--keys") == 0) {
+        for (size_t i = 0; i < n; i++)
+            list_key(&keys[i]);
+        return fflush(stdout) != 0;
+    }
     fputs(intro, stdout);
     for (const struct bn_conf_group *g = bn_conf_groups; g->name; g++) {
         put_section(g->title);
