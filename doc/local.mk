@@ -2,7 +2,8 @@
 EXTRA_DIST += doc/ARCHITECTURE.md doc/HACKING.md doc/CUDA-KERNELS.md \
 	doc/PERFORMANCE.md doc/GUIDE.md \
 	doc/formats/checkpoint.md doc/formats/metrics.md \
-	doc/formats/phase.md doc/formats/tokens.md kernels/cuda/table.sh
+	doc/formats/phase.md doc/formats/sweep.md doc/formats/tokens.md \
+	kernels/cuda/table.sh
 
 # Manual pages and completion come from what the programs say to --help, which
 # comes from the option tables, so that they cannot drift.

@@ -4,6 +4,7 @@
 test_description='the guide: its commands run, its messages are said'
 . "$BN_SRCDIR/t/tlib.sh"
 . "$BN_SRCDIR/t/slurm/lib.sh"
+. "$BN_SRCDIR/t/sweep-doc.sh"
 bn_cluster
 bn_sweep_bin real
 cp "$BN_BUILDDIR/burnish-generate" "$bn_dir/bin/" || exit 1
@@ -63,6 +64,13 @@ test_expect_success 'the full run is of the winner, longer, and whole' '
     test $(sed -n "s/.*\"step\":\([0-9]*\).*/\1/p" ~/orpo/full/winner/phase.0) -gt 20 &&
     test -s ~/orpo/full/winner/model/model.safetensors &&
     grep "full/winner/checkpoint-.*whole" out && grep "\"text\":" out
+'
+
+test_expect_success 'doc/formats/sweep.md knows every file of both sweeps' '
+    for dir in sweep full; do
+        bn_doc_paths ~/orpo/$dir >unknown
+        cat unknown && test_must_be_empty unknown || return 1
+    done
 '
 
 # --- The messages of its last section --------------------------------------

@@ -1,10 +1,18 @@
 # t/slurm: the private cluster, and the tests that run on it
 EXTRA_DIST += t/slurm/lib.sh t/slurm/cluster.sh t/slurm/rank.sh \
-	t/slurm/bench.sh
+	t/slurm/bench.sh t/sweep-doc.sh
 
-SLURM_TESTS = t/t2000-sweep.t t/t2010-sweep-check.t t/t2100-mps.t \
-	t/t8000-cluster.t t/t8100-clean.t t/t8200-sweep.t \
-	t/t8210-libslurm.t t/t8220-sweep-check.t t/t8300-preempt.t \
+SLURM_TESTS = \
+	t/t2000-sweep.t \
+	t/t2010-sweep-check.t \
+	t/t2020-sweep-doc.t \
+	t/t2100-mps.t \
+	t/t8000-cluster.t \
+	t/t8100-clean.t \
+	t/t8200-sweep.t \
+	t/t8210-libslurm.t \
+	t/t8220-sweep-check.t \
+	t/t8300-preempt.t \
 	t/t8400-guide.t
 TESTS += $(SLURM_TESTS)
 EXTRA_DIST += $(SLURM_TESTS)
