@@ -4,7 +4,9 @@
 test_description='the guide: its commands run, its messages are said'
 . "$BN_SRCDIR/t/tlib.sh"
 . "$BN_SRCDIR/t/slurm/lib.sh"
+. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/sweep-doc.sh"
+bn_mpi
 bn_cluster
 bn_sweep_bin real
 cp "$BN_BUILDDIR/burnish-generate" "$bn_dir/bin/" || exit 1

@@ -13,7 +13,8 @@ SLURM_TESTS = \
 	t/t8210-libslurm.t \
 	t/t8220-sweep-check.t \
 	t/t8300-preempt.t \
-	t/t8400-guide.t
+	t/t8400-guide.t \
+	t/t8500-templates.t
 TESTS += $(SLURM_TESTS)
 EXTRA_DIST += $(SLURM_TESTS)
 
