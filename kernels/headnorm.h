@@ -29,7 +29,8 @@ int bn_headnorm_cuda(enum bn_dtype t, void *y, int ldy, float *rstd,
 
 /* As bn_rmsnorm_grad on [n * heads, hd] without dres; dw[hd] += over rows and
  * heads. dx may be dy if lddx == lddy. CUDA's work: BN_NORM_PARTS * hd. The
- * CPU sums dw in groups of rows whose number does not depend on threads. */
+ * CPU sums dw in groups of rows whose number does not depend on threads. dw
+ * may be NULL: it is not wanted. */
 void bn_headnorm_grad_ref(enum bn_dtype t, void *dx, int lddx, float *dw,
                           const void *dy, int lddy, const void *x, int ldx,
                           const void *w, const float *rstd, int heads, int hd,

@@ -1,12 +1,13 @@
 # kernels: contracts here, plain C in double in ref/, tuned C in cpu/
-KERNEL_H = kernels/segment.h kernels/number.h kernels/embed.h \
+KERNEL_H = kernels/segment.h kernels/number.h kernels/dropout.h \
+	kernels/embed.h \
 	kernels/rmsnorm.h kernels/headnorm.h kernels/rope.h kernels/attn.h \
 	kernels/swiglu.h kernels/head.h kernels/adamw.h kernels/sqnorm.h \
 	kernels/rows.h kernels/add.h kernels/cast.h kernels/gemm.h
 
 noinst_LIBRARIES += kernels/ref/libkref.a
 kernels_ref_libkref_a_SOURCES = $(KERNEL_H) kernels/ref/ref.h \
-	kernels/ref/embed.c kernels/ref/rmsnorm.c kernels/ref/headnorm.c \
+	kernels/ref/dropout.c kernels/ref/embed.c kernels/ref/rmsnorm.c kernels/ref/headnorm.c \
 	kernels/ref/rope.c kernels/ref/attn.c kernels/ref/swiglu.c \
 	kernels/ref/head.c kernels/ref/adamw.c kernels/ref/sqnorm.c \
 	kernels/ref/rows.c kernels/ref/add.c kernels/ref/cast.c \
@@ -18,7 +19,7 @@ kernels_ref_libkref_a_SOURCES = $(KERNEL_H) kernels/ref/ref.h \
 # that it leaves scalar: those of rare conversions.)
 KCPU_FILES = $(KERNEL_H) kernels/cpu/cpu.h kernels/cpu/norm.h \
 	kernels/cpu/tile.h kernels/cpu/pack.h kernels/cpu/attn.h kernels/cpu/attn_work.h \
-	kernels/cpu/embed.c kernels/cpu/rmsnorm.c kernels/cpu/headnorm.c \
+	kernels/cpu/dropout.c kernels/cpu/embed.c kernels/cpu/rmsnorm.c kernels/cpu/headnorm.c \
 	kernels/cpu/rope.c kernels/cpu/attn.c kernels/cpu/attn_grad.c \
 	kernels/cpu/swiglu.c \
 	kernels/cpu/head.c kernels/cpu/adamw.c kernels/cpu/sqnorm.c \

@@ -36,9 +36,9 @@ int bn_rmsnorm_cuda(enum bn_dtype t, void *y, float *rstd, void *xo,
 /* With x what was normalised, r = rstd[i], s = sum_c dy[i, c] w[c] x[i, c]:
  *   dx[i, c] = dres[i, c] + r dy[i, c] w[c] - x[i, c] r^3 s / cols
  *   dw[c] += sum_i dy[i, c] x[i, c] r
- * dres NULL: 0. dx may be dy or dres; =. dw is float, +=, in the order of i
- * (CPU) or in BN_NORM_PARTS groups (CUDA; 'work' is BN_NORM_PARTS * cols
- * floats). Tolerance: 1e-5 of the largest |dx| of the row plus one rounding
+ * dres NULL: 0. dx may be dy or dres; =. dw is float (NULL: not wanted), +=,
+ * in the order of i (CPU) or in BN_NORM_PARTS groups (CUDA; 'work' is
+ * BN_NORM_PARTS * cols floats). Tolerance: 1e-5 of the largest |dx| of the row plus one rounding
  * to t; dw 1e-5 of the sum of magnitudes. Bytes: 3 (4) * n * cols * size.
  */
 void bn_rmsnorm_grad_ref(enum bn_dtype t, void *dx, float *dw, const void *dy,

@@ -9,6 +9,7 @@
 #include "kernels/add.h"
 #include "kernels/attn.h"
 #include "kernels/cast.h"
+#include "kernels/dropout.h"
 #include "kernels/embed.h"
 #include "kernels/gemm.h"
 #include "kernels/head.h"
@@ -161,6 +162,10 @@ FORWARD(scatter,
         (enum bn_dtype t, void *dx, const void *dy, const int32_t *rows,
          int cols, int n),
         (t, dx, dy, rows, cols, n))
+FORWARD(dropout,
+        (enum bn_dtype t, void *y, const void *x, const struct bn_dropout *p,
+         bool acc, int cols, int n),
+        (t, y, x, p, acc, cols, n))
 FORWARD(add, (enum bn_dtype t, void *y, const void *x, size_t n), (t, y, x, n))
 FORWARD(bias_grad,
         (enum bn_dtype t, float *db, const void *dy, int lddy, int cols, int n),

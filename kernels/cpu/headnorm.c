@@ -69,7 +69,7 @@ void BN_CPU(headnorm_grad)(enum bn_dtype t, void *dx, int lddx, float *dw,
                            int n)
 {
     /* dw first: dx may be written over dy. */
-    for (int from = 0; from < hd; from += BLOCK)
+    for (int from = 0; dw != NULL && from < hd; from += BLOCK)
         grad_block(t, dw, dy, lddy, x, ldx, rstd, heads, hd, n, from,
                    hd - from < BLOCK ? hd - from : BLOCK);
 #pragma omp parallel for schedule(static) if ((size_t)n * heads * hd           \

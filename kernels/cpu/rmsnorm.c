@@ -53,10 +53,12 @@ void BN_CPU(rmsnorm_grad)(enum bn_dtype t, void *dx, float *dw, const void *dy,
                           const void *dres, const void *x, const void *w,
                           const float *rstd, int cols, int n)
 {
+    int wanted = dw != NULL ? cols : 0;
+
 #pragma omp parallel if ((size_t)n * cols > BN_CPU_SMALL)
     {
 #pragma omp for schedule(static)
-        for (int from = 0; from < cols; from += BLOCK) {
+        for (int from = 0; from < wanted; from += BLOCK) {
             if (cols - from >= BLOCK)
                 BN_CPU_TYPED(t,
                              grad_w(T, dw, dy, x, rstd, cols, n, from, BLOCK));

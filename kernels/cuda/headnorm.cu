@@ -150,7 +150,8 @@ int bn_headnorm_grad_cuda(enum bn_dtype t, void *dx, int lddx, float *dw,
             BN_LAUNCH((headnorm_grad<T, 1>), (unsigned)parts, WARPS * WARP,
                       shared, stream, pdx, lddx, work, pdy, lddy, px, ldx, pw,
                       rstd, heads, hd, n);
-        launch_add_parts(dw, work, parts, hd, stream);
+        if (dw != NULL)
+            launch_add_parts(dw, work, parts, hd, stream);
         return status();
     });
 }

@@ -5,7 +5,7 @@ CUDA_KERNEL_H = kernels/cuda/attn.h kernels/cuda/cu.h kernels/cuda/parts.h \
 CUDA_CU = \
 	kernels/cuda/adamw.cu kernels/cuda/add.cu kernels/cuda/attn.cu \
 	kernels/cuda/attn_decode.cu kernels/cuda/attn_grad.cu \
-	kernels/cuda/cast.cu \
+	kernels/cuda/cast.cu kernels/cuda/dropout.cu \
 	kernels/cuda/embed.cu kernels/cuda/head.cu \
 	kernels/cuda/headnorm.cu kernels/cuda/rmsnorm.cu \
 	kernels/cuda/rope.cu kernels/cuda/rows.cu kernels/cuda/sqnorm.cu \
@@ -13,7 +13,8 @@ CUDA_CU = \
 EMU_OBJECTS = \
 	kernels/emu/obj/adamw.o kernels/emu/obj/add.o kernels/emu/obj/attn.o \
 	kernels/emu/obj/attn_decode.o kernels/emu/obj/attn_grad.o \
-	kernels/emu/obj/cast.o kernels/emu/obj/embed.o \
+	kernels/emu/obj/cast.o kernels/emu/obj/dropout.o \
+	kernels/emu/obj/embed.o \
 	kernels/emu/obj/head.o kernels/emu/obj/headnorm.o \
 	kernels/emu/obj/rmsnorm.o kernels/emu/obj/rope.o \
 	kernels/emu/obj/rows.o kernels/emu/obj/sqnorm.o \
@@ -26,7 +27,8 @@ if HAVE_CUDA
 noinst_DATA += kernels/cuda/libkcuda.a
 CUDA_OBJECTS = \
 	kernels/cuda/adamw.o kernels/cuda/add.o kernels/cuda/attn.o kernels/cuda/attn_decode.o \
-	kernels/cuda/attn_grad.o kernels/cuda/cast.o kernels/cuda/embed.o \
+	kernels/cuda/attn_grad.o kernels/cuda/cast.o kernels/cuda/dropout.o \
+	kernels/cuda/embed.o \
 	kernels/cuda/head.o kernels/cuda/headnorm.o kernels/cuda/rmsnorm.o \
 	kernels/cuda/rope.o kernels/cuda/rows.o kernels/cuda/sqnorm.o \
 	kernels/cuda/swiglu.o

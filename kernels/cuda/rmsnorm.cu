@@ -197,7 +197,8 @@ static int launch_grad(T *dx, float *dw, const T *dy, const T *dres,
         return rc;
     BN_LAUNCH((rmsnorm_grad<T, V, STAGES>), (unsigned)parts, threads, shared,
               stream, dx, work, dy, dres, x, w, rstd, cols, n);
-    launch_add_parts(dw, work, parts, cols, stream);
+    if (dw != NULL)
+        launch_add_parts(dw, work, parts, cols, stream);
     return status();
 }
 

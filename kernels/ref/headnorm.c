@@ -28,7 +28,7 @@ void bn_headnorm_grad_ref(enum bn_dtype t, void *dx, int lddx, float *dw,
                           const void *w, const float *rstd, int heads, int hd,
                           int n)
 {
-    for (int j = 0; j < hd; j++) {
+    for (int j = 0; dw != NULL && j < hd; j++) {
         double sum = 0;
 
         for (int i = 0; i < n; i++)

@@ -27,7 +27,7 @@ void bn_rmsnorm_grad_ref(enum bn_dtype t, void *dx, float *dw, const void *dy,
                          const void *dres, const void *x, const void *w,
                          const float *rstd, int cols, int n)
 {
-    for (int c = 0; c < cols; c++) {
+    for (int c = 0; dw != NULL && c < cols; c++) {
         double sum = 0;
 
         for (int i = 0; i < n; i++) {

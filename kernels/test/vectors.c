@@ -2,6 +2,7 @@
 #include "kernels/adamw.h"
 #include "kernels/add.h"
 #include "kernels/cast.h"
+#include "kernels/dropout.h"
 #include "kernels/head.h"
 #include "kernels/rows.h"
 #include "kernels/sqnorm.h"
@@ -41,6 +42,67 @@ static void bias_grad(enum bn_dtype t)
         buf_free(&db);
         buf_free(&want);
     }
+}
+
+static void dropout(enum bn_dtype t)
+{
+    uint32_t key[2 * 40];
+
+    for (int i = 0; i < 16; i++) {
+        int cols = 1 + check_below(900), n = check_below(40);
+        struct buf x = buf_random(t, (size_t)n * cols, 1, 1);
+        struct buf y = buf_random(t, (size_t)n * cols, i % 3, 1);
+        struct buf want = buf_copy(&y);
+        struct bn_dropout p = {.scale = 1.25f,
+                               .below = i % 4 < 2 ? 0 : 858993459u,
+                               .salt = {check_bits(), check_bits()},
+                               .key = i % 4 < 2 ? NULL : key,
+                               .col0 = check_below(50)};
+
+        for (int k = 0; k < 2 * 40; k++)
+            key[k] = check_bits();
+        bn_dropout_cpu(t, y.p, x.p, &p, i % 2 != 0, cols, n);
+        bn_dropout_ref(t, want.p, x.p, &p, i % 2 != 0, cols, n);
+        buf_close(&y, &want, 2e-7, 2e-7, "dropout");
+        buf_free(&x);
+        buf_free(&y);
+        buf_free(&want);
+    }
+}
+
+/* The share that is dropped is the one asked for, and neighbours, other rows
+ * and other salts have masks of their own: agreement as by chance. */
+static void dropout_masks_are_random(void **state)
+{
+    enum { ROWS = 64, COLS = 1000, N = ROWS * COLS };
+    uint32_t key[2 * (ROWS + 1)];
+    float *x = malloc(N * sizeof(*x)), *a = malloc(N * sizeof(*x));
+    float *b = malloc(N * sizeof(*x));
+    struct bn_dropout p = {.scale = 1, .below = 1u << 30, .key = key};
+    int kept = 0, right = 0, down = 0, salted = 0;
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        x[i] = 1;
+    for (int i = 0; i < 2 * (ROWS + 1); i++)
+        key[i] = (uint32_t)i / 2; /* as alike as keys can be */
+    bn_dropout_ref(BN_F32, a, x, &p, false, COLS, ROWS);
+    p.salt[0] = 1;
+    bn_dropout_ref(BN_F32, b, x, &p, false, COLS, ROWS);
+    for (int i = 0; i < N; i++) {
+        kept += a[i] > 0;
+        right += a[i] == a[i / COLS * COLS + (i + 1) % COLS];
+        down += a[i] == a[(i + COLS) % N];
+        salted += a[i] == b[i];
+    }
+    /* 5 standard deviations: of 1/4 dropped; of 1/16 + 9/16 that agree. */
+    assert_true(abs(kept - N * 3 / 4) < 550);
+    assert_true(abs(right - N * 5 / 8) < 610 * 2);
+    assert_true(abs(down - N * 5 / 8) < 610 * 2);
+    assert_true(abs(salted - N * 5 / 8) < 610 * 2);
+    free(x);
+    free(a);
+    free(b);
 }
 
 static void rows(enum bn_dtype t)
@@ -369,6 +431,7 @@ static void head_reference_has_right_gradient(void **state)
     }
 EVERYWHERE(add)
 EVERYWHERE(bias_grad)
+EVERYWHERE(dropout)
 EVERYWHERE(rows)
 EVERYWHERE(cast)
 EVERYWHERE(sqnorm)
@@ -382,6 +445,8 @@ int main(void)
         cmocka_unit_test(head_reference_has_right_gradient),
         cmocka_unit_test(add_agrees),
         cmocka_unit_test(bias_grad_agrees),
+        cmocka_unit_test(dropout_masks_are_random),
+        cmocka_unit_test(dropout_agrees),
         cmocka_unit_test(rows_agrees),
         cmocka_unit_test(cast_agrees),
         cmocka_unit_test(sqnorm_agrees),

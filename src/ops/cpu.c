@@ -161,6 +161,13 @@ static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
         bn_add_cpu(t, y, x, n);
 }
 
+static void dropout(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
+                    const struct bn_dropout *p, bool acc, int cols, int n)
+{
+    if (!d->failed)
+        bn_dropout_cpu(t, y, x, p, acc, cols, n);
+}
+
 static void gather(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                    const int32_t *rows, int cols, int n)
 {
@@ -249,6 +256,7 @@ static const struct bn_ops cpu_ops = {
     .swiglu = swiglu,
     .swiglu_grad = swiglu_grad,
     .add = add,
+    .dropout = dropout,
     .gather = gather,
     .scatter = scatter,
     .copy_rows = copy_rows,

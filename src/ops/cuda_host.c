@@ -408,6 +408,20 @@ static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
     loan_end(&l);
 }
 
+static void dropout(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
+                    const struct bn_dropout *p, bool acc, int cols, int n)
+{
+    struct loan l = loan_begin(d);
+    struct block all = rows_of(t, n, cols, cols);
+    struct bn_dropout hp = *p;
+    const void *hx = in(&l, x, all);
+    void *hy = out(&l, y, all);
+
+    hp.key = in(&l, p->key, vector(BN_I32, 2 * (size_t)n));
+    l.cpu->op.dropout(l.cpu, t, hy, hx, &hp, acc, cols, n);
+    loan_end(&l);
+}
+
 /* Rows that an index names: up to the largest. */
 static struct block indexed(enum bn_dtype t, const int32_t *rows, int cols,
                             int n)
@@ -550,6 +564,7 @@ const struct bn_ops bn_cuda_on_host = {
     .swiglu = swiglu,
     .swiglu_grad = swiglu_grad,
     .add = add,
+    .dropout = dropout,
     .gather = gather,
     .scatter = scatter,
     .head_stats = head_stats,
@@ -563,7 +578,7 @@ static const char *const slots[] = {
     "cast", "linear", "linear_f32", "linear_dx", "linear_dw", "bias_grad",
     "embed", "embed_grad", "rmsnorm", "rmsnorm_grad", "headnorm",
     "headnorm_grad", "rope", "attn", "attn_grad", "swiglu", "swiglu_grad",
-    "add", "gather", "scatter", "head_stats", "head_grad", "sqnorm",
+    "add", "dropout", "gather", "scatter", "head_stats", "head_grad", "sqnorm",
     "clip_scale", "adamw"};
 
 /* Is the word of n characters at p this one? */

@@ -361,6 +361,15 @@ static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
         bn_cuda_on_host.add(d, t, y, x, n);
 }
 
+static void dropout(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
+                    const struct bn_dropout *p, bool acc, int cols, int n)
+{
+    if (!d->failed
+        && DECLINED(d, bn_dropout_cuda(t, y, x, p, acc, cols, n, stream(d)),
+                    "dropout", "%s [%d, %d]", name(t), n, cols))
+        bn_cuda_on_host.dropout(d, t, y, x, p, acc, cols, n);
+}
+
 static void gather(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                    const int32_t *rows, int cols, int n)
 {
@@ -471,6 +480,7 @@ const struct bn_ops bn_cuda_ops = {
     .swiglu = swiglu,
     .swiglu_grad = swiglu_grad,
     .add = add,
+    .dropout = dropout,
     .gather = gather,
     .scatter = scatter,
     .copy_rows = copy_rows,

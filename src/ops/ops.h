@@ -30,6 +30,7 @@
 #include "base/err.h"
 #include "kernels/adamw.h"
 #include "kernels/attn.h"
+#include "kernels/dropout.h"
 #include "kernels/head.h"
 
 struct bn_dev;
@@ -100,7 +101,8 @@ struct bn_ops {
                     void *xo, const void *x, const void *delta, const void *w,
                     float eps, int cols, int n);
     /* dx = dres + (d rmsnorm / dx)^T dy (dres NULL: 0; may alias dx or dy);
-     * dw[cols] += . x is what was normalised (xo). */
+     * dw[cols] += (NULL: not wanted; so in headnorm_grad). x is what was
+     * normalised (xo). */
     void (*rmsnorm_grad)(struct bn_dev *d, enum bn_dtype t, void *dx, float *dw,
                          const void *dy, const void *dres, const void *x,
                          const void *w, const float *rstd, int cols, int n);
@@ -135,6 +137,10 @@ struct bn_ops {
     /* y += x */
     void (*add)(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                 size_t n);
+    /* y[n, cols] = p->scale x, but 0 where the mask of p drops it (+ y if
+     * acc); y may be x. p is host memory, p->key device memory. */
+    void (*dropout)(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
+                    const struct bn_dropout *p, bool acc, int cols, int n);
     /* y[i] = x[rows[i]]; dx[rows[i]] = dy[i] (rows all different) */
     void (*gather)(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                    const int32_t *rows, int cols, int n);

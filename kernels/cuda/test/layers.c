@@ -2,6 +2,7 @@
 #include "kernels/add.h"
 #include "kernels/cast.h"
 #include "kernels/cuda/test/gpu.h"
+#include "kernels/dropout.h"
 #include "kernels/embed.h"
 #include "kernels/rope.h"
 #include "kernels/rows.h"
@@ -189,6 +190,39 @@ static void test_add(void **state)
     }
 }
 
+static void test_dropout(void **state)
+{
+    static const int s[][2] = {{1, 1}, {5, 33}, {9, 64}, {40, 264}};
+    uint32_t key[2 * 40];
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        enum bn_dtype t = both_types[i % 2];
+        int n = s[i / 8][0], cols = s[i / 8][1];
+        bool acc = i / 2 % 2 != 0, drop = i / 4 % 2 != 0;
+        size_t all = (size_t)n * cols;
+        void *x = host_new(t, all, 1), *y = host_new(t, all, 1);
+        void *gx = gpu_copy(t, x, all), *gy = gpu_copy(t, y, all);
+        float *mag = host_new(BN_F32, all, 1);
+        struct bn_dropout p = {.scale = 1.25f,
+                               .below = drop ? 858993459u : 0,
+                               .salt = {77, (uint32_t)i},
+                               .col0 = 3};
+
+        for (int k = 0; k < 2 * n; k++)
+            key[k] = (uint32_t)k * 2654435761u;
+        for (size_t k = 0; k < all; k++)
+            mag[k] = 1.25f * fabsf(bn_get(t, x, k))
+                     + (acc ? fabsf(bn_get(t, y, k)) : 0);
+        p.key = key;
+        bn_dropout_ref(t, y, x, &p, acc, cols, n);
+        p.key = drop ? gpu_copy(BN_I32, key, 2 * (size_t)n) : NULL;
+        gpu_ok(bn_dropout_cuda(t, gy, gx, &p, acc, cols, n, NULL), "dropout");
+        gpu_close(t, gy, y, all, 2e-7, mag, "dropout");
+        gpu_end();
+    }
+}
+
 static void test_bias_grad(void **state)
 {
     static const int s[][3] = {
@@ -260,7 +294,7 @@ int main(void)
         cmocka_unit_test(test_rope),   cmocka_unit_test(test_swiglu),
         cmocka_unit_test(test_embed),  cmocka_unit_test(test_rows),
         cmocka_unit_test(test_add),    cmocka_unit_test(test_bias_grad),
-        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_cast),   cmocka_unit_test(test_dropout),
     };
 
     return BN_TAP_RUN(tests);

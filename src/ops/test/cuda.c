@@ -16,9 +16,9 @@
 #define ALL_SLOTS                                                             \
     "cast linear linear_f32 linear_dx linear_dw bias_grad embed embed_grad "  \
     "rmsnorm rmsnorm_grad headnorm headnorm_grad rope attn attn_grad swiglu " \
-    "swiglu_grad add gather scatter head_stats head_grad sqnorm clip_scale "  \
+    "swiglu_grad add dropout gather scatter head_stats head_grad sqnorm clip_scale "  \
     "adamw"
-enum { SLOTS = 25, MOST = 80 };
+enum { SLOTS = 26, MOST = 80 };
 
 /* The same memory on both devices. */
 struct twin {
@@ -225,6 +225,11 @@ static void layers(enum bn_dtype t)
     near(a, 1e-6, "swiglu_grad y");
     BOTH(add, (d, t, M(a), M(b), N * F));
     near(a, 1e-6, "add");
+    struct twin *key = twin(BN_I32, 2 * N, -1000);
+    struct bn_dropout p[2] = {{1.25f, 1u << 30, {3, 4}, key->h, 5},
+                              {1.25f, 1u << 30, {3, 4}, key->g, 5}};
+    BOTH(dropout, (d, t, M(a), M(b), &p[on], true, F, N));
+    near(a, 1e-6, "dropout");
     BOTH(gather, (d, t, M(z), M(y), M(pos), COLS, N - 3));
     near(z, 1e-6, "gather");
     BOTH(scatter, (d, t, M(y), M(z), M(pos), COLS, N - 3));
