@@ -18,14 +18,18 @@ static const char usage[] =
     "Makes the Hugging Face folder OUTPUT of the checkpoint SOURCE, whose\n"
     "layout is declared, not guessed: a file templates/layouts/NAME.yaml, or\n"
     "a file of your own by its path. Every tensor is used once, must be what\n"
-    "the config implies, and is converted back to compare; what was checked\n"
-    "is printed. OUTPUT appears whole or not at all.\n"
+    "the config implies, and is converted back to compare. The folder is read\n"
+    "again: its rows, its config, its tokenizer, and what it computes, which\n"
+    "must be what the source computes, and worse when the weights are read in\n"
+    "the ways that converters go wrong. What was checked is printed. OUTPUT\n"
+    "appears whole or not at all.\n"
     "\n";
 
 struct args {
-    const char *layout, *config, *tokenizer, *dtype, *reader;
-    int64_t max_gib;
-    bool back, nonfinite, zero, same, help;
+    const char *layout, *config, *tokenizer, *dtype, *reader, *reference;
+    const char *text;
+    int64_t max_gib, tokens;
+    bool back, nonfinite, zero, same, untrained, help;
 };
 
 /* malloc'ed: a name is looked up among the templates. */
@@ -66,8 +70,11 @@ static int run(const struct args *a, const char *source, const char *output)
         .max_bytes = (uint64_t)a->max_gib << 30,
         .flags = (a->nonfinite ? BN_CONVERT_ALLOW_NONFINITE : 0u)
                  | (a->zero ? BN_CONVERT_ALLOW_ZERO : 0u)
-                 | (a->same ? BN_CONVERT_ALLOW_SAME : 0u),
+                 | (a->same ? BN_CONVERT_ALLOW_SAME : 0u)
+                 | (a->untrained ? BN_CONVERT_ALLOW_UNTRAINED : 0u),
         .reader = -1,
+        .reference = a->reference,
+        .tokens = (int)a->tokens,
     };
     struct bn_str report = {0};
     struct bn_err err = {0};
@@ -86,6 +93,16 @@ static int run(const struct args *a, const char *source, const char *output)
     }
     if (a->max_gib < 1 || a->max_gib > 1024)
         return bn_cmd_usage("convert", "--max-file-gib must be 1 to 1024");
+    if (a->tokens < 0 || a->tokens > 4096)
+        return bn_cmd_usage("convert", "--verify-tokens must be 0 to 4096");
+    char *text = NULL;
+    size_t len;
+    if (a->text != NULL) {
+        text = bn_file_read(a->text, 1 << 20, &len, &err);
+        if (text == NULL)
+            return bn_cmd_fail("convert", &err);
+    }
+    j.text = text;
     char *layout = layout_path(a->layout);
     j.layout = layout;
     int rc = a->back ? bn_convert_back(&j, &report, &err)
@@ -94,12 +111,13 @@ static int run(const struct args *a, const char *source, const char *output)
         fwrite(report.s, 1, report.len, rc < 0 ? stderr : stdout);
     bn_str_release(&report);
     free(layout);
+    free(text);
     return rc < 0 ? bn_cmd_fail("convert", &err) : 0;
 }
 
 int bn_cmd_convert(int argc, char **argv)
 {
-    struct args a = {.dtype = "bf16", .max_gib = 5};
+    struct args a = {.dtype = "bf16", .max_gib = 5, .tokens = 48};
     const struct bn_opt opts[] = {
         {"layout", BN_OPT_STR, &a.layout, "NAME",
          "how the source names and fuses its tensors"},
@@ -117,12 +135,22 @@ int bn_cmd_convert(int argc, char **argv)
          "in the layout"},
         {"reader", BN_OPT_STR, &a.reader, "NAME",
          "file format, where it is not the layout's usual one"},
+        {"reference", BN_OPT_STR, &a.reference, "PATH",
+         "compare logits with this Hugging Face folder, or with the numbers "
+         "in this JSON file"},
+        {"text", BN_OPT_STR, &a.text, "FILE",
+         "what the model is to predict in these checks, by default a few "
+         "sentences in English"},
+        {"verify-tokens", BN_OPT_INT, &a.tokens, "N",
+         "tokens of it to run (default 48; 0: no forward passes)"},
         {"allow-nonfinite", BN_OPT_FLAG, &a.nonfinite, NULL,
          "let NaN and infinity pass"},
         {"allow-zero", BN_OPT_FLAG, &a.zero, NULL,
          "let matrices pass that are all zero"},
         {"allow-same", BN_OPT_FLAG, &a.same, NULL,
          "let matrices pass that equal another"},
+        {"allow-untrained", BN_OPT_FLAG, &a.untrained, NULL,
+         "let weights pass that look random or predict nothing"},
         {"help", BN_OPT_FLAG, &a.help, NULL, "say this, and exit"},
         {NULL, BN_OPT_FLAG, NULL, NULL, NULL},
     };

@@ -2,6 +2,7 @@
 #include "convert/layout.h"
 #include "base/mem.h"
 #include "ckpt/hf.h"
+#include "convert/layout_rows.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -73,25 +74,8 @@ static int piece_init(struct piece *p, const struct bn_layout_rule *rule,
 /* Where row 'row' of target 'part' lies in the source tensor. */
 static int64_t source_row(const struct piece *p, int part, int64_t row)
 {
-    int64_t d = p->c->head_dim, groups = p->c->kv_heads, base = 0;
-
-    switch (p->rule->form) {
-    case BN_FORM_CONCAT:
-        for (int i = 0; i < part; i++)
-            base += p->rows[i];
-        return base + row;
-    case BN_FORM_GROUPED: {
-        int64_t share = p->rows[part] / groups;
-
-        for (int i = 0; i < part; i++)
-            base += p->rows[i] / groups;
-        return row / share * (p->all / groups) + base + row % share;
-    }
-    case BN_FORM_NEIGHBOURS:
-        return row / d * d + row % (d / 2) * 2 + row % d / (d / 2);
-    default:
-        return row;
-    }
+    return bn_form_row(p->rule->form, p->c, p->rows, p->rule->n_to, part,
+                       row);
 }
 
 /* Whether the form fits these rows at all. */
@@ -198,7 +182,7 @@ static int cut(const struct bn_layout *l, const struct piece *p,
 static int apply_rule(const struct bn_layout *l, const struct piece *p,
                       int known, const struct bn_tensors *src,
                       const char *where, bool *used, struct bn_tensors *out,
-                      struct bn_err *err)
+                      struct bn_str *report, struct bn_err *err)
 {
     const struct bn_named *t = find_source(l, src, p->from);
     size_t i = t != NULL ? (size_t)(t - src->item) : 0;
@@ -212,7 +196,12 @@ static int apply_rule(const struct bn_layout *l, const struct piece *p,
     if (known < p->rule->n_to)
         return bn_fail(err, BN_ERR_DATA, "%s: '%s' is there, but the config "
                        "has no '%s'", where, t->name, p->to[0]);
-    return cut(l, p, t, where, out, err);
+    if (cut(l, p, t, where, out, err) < 0)
+        return -1;
+    if (report != NULL && t->dims[0] > p->all)
+        bn_str_addf(report, "%lld rows of padding of '%s' dropped\n",
+                    (long long)(t->dims[0] - p->all), t->name);
+    return 0;
 }
 
 static bool skipped(const struct bn_layout *l, const char *name)
@@ -285,6 +274,7 @@ struct apply {
     const char *where;
     bool *used;
     struct bn_tensors *out;
+    struct bn_str *report;
     struct bn_err *err;
 };
 
@@ -293,7 +283,7 @@ static int apply_piece(const struct piece *p, int known, void *arg)
     const struct apply *a = arg;
 
     return apply_rule(a->l, p, known, a->src, a->where, a->used, a->out,
-                      a->err);
+                      a->report, a->err);
 }
 
 int bn_layout_apply(const struct bn_layout *l,
@@ -303,7 +293,8 @@ int bn_layout_apply(const struct bn_layout *l,
                     struct bn_err *err)
 {
     struct bn_tensors got = {0};
-    struct apply a = {l, src, where, BN_NEWN(bool, src->n), &got, err};
+    struct apply a = {l, src, where, BN_NEWN(bool, src->n), &got, report,
+                      err};
     int rc = -1;
 
     if (each_piece(l, c, apply_piece, &a, err) == 0
@@ -359,7 +350,7 @@ int bn_layout_invert(const struct bn_layout *l,
                      struct bn_err *err)
 {
     struct bn_tensors got = {0};
-    struct apply a = {l, hf, NULL, NULL, &got, err};
+    struct apply a = {l, hf, NULL, NULL, &got, NULL, err};
 
     if (each_piece(l, c, invert_piece, &a, err) < 0
         || bn_tensors_finish(&got, err) < 0) {

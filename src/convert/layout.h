@@ -24,6 +24,9 @@
 #ifndef BN_CONVERT_LAYOUT_H
 #define BN_CONVERT_LAYOUT_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/str.h"
 #include "format/tensors.h"
 #include "model/params.h"
@@ -100,6 +103,18 @@ int bn_layout_verify(const struct bn_layout *l,
                      const struct bn_model_config *c,
                      const struct bn_tensors *src, const char *where,
                      const struct bn_tensors *out, struct bn_err *err);
+
+/* For a check that a layout was declared right: how the rows of [q; k; v] of
+ * a Hugging Face model would lie if the source had been read in the other
+ * usual way. map[(heads + 2 kv_heads) * head_dim] gets the row that would
+ * stand in each row's place. False if there is no difference. Pairs: q and k
+ * heads for RoPE as neighbours where the layout says halves, and the other
+ * way round. Fused: [Q; K; V] where it says groups, and the other way round;
+ * false also where the layout has q, k and v apart. */
+bool bn_layout_other_pairs(const struct bn_layout *l,
+                           const struct bn_model_config *c, int32_t *map);
+bool bn_layout_other_fused(const struct bn_layout *l,
+                           const struct bn_model_config *c, int32_t *map);
 
 /* A config.json of what a GGUF or llama2.c file says about itself, for
  * bn_model_config_parse; NULL with 'err' filled if it does not say enough.

@@ -5,9 +5,16 @@ src_convert_libconvert_a_SOURCES = \
 	src/convert/gguf_tokenizer.c src/convert/gguf_tokenizer.h \
 	src/convert/layout.c src/convert/layout.h \
 	src/convert/layout_config.c src/convert/layout_file.c \
+	src/convert/layout_rows.c src/convert/layout_rows.h \
+	src/convert/probe.c src/convert/probe.h \
 	src/convert/run.c src/convert/run.h \
-	src/convert/spm_merges.c src/convert/spm_merges.h
-CONVERT_LIBS = src/convert/libconvert.a $(HF_LIBS) $(YAML_LIBS)
+	src/convert/same_config.c \
+	src/convert/spm_merges.c src/convert/spm_merges.h \
+	src/convert/stats.c \
+	src/convert/verify.c src/convert/verify.h \
+	src/convert/verify_run.c src/convert/verify_run.h
+CONVERT_LIBS = src/convert/libconvert.a $(HF_LIBS) $(CHAT_LIBS) $(TEXT_LIBS) \
+	$(YAML_LIBS)
 
 layoutsdir = $(pkgdatadir)/templates/layouts
 dist_layouts_DATA = \
@@ -22,15 +29,21 @@ dist_layouts_DATA = \
 	templates/layouts/te.yaml
 
 if HAVE_CMOCKA
-CONVERT_TESTS = src/convert/test/layout.t src/convert/test/run.t
+CONVERT_TESTS = src/convert/test/layout.t src/convert/test/probe.t \
+	src/convert/test/run.t src/convert/test/stats.t
 check_PROGRAMS += $(CONVERT_TESTS)
 TESTS += $(CONVERT_TESTS)
 src_convert_test_layout_t_SOURCES = src/convert/test/layout.c
 src_convert_test_layout_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
+src_convert_test_probe_t_SOURCES = src/convert/test/probe.c
+src_convert_test_probe_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
+src_convert_test_stats_t_SOURCES = src/convert/test/stats.c
+src_convert_test_stats_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 src_convert_test_run_t_SOURCES = src/convert/test/run.c
 src_convert_test_run_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 endif
 
-TESTS += t/t7100-convert.t t/t7101-gguf-tokenizer.t
-EXTRA_DIST += t/t7100-convert.t t/t7101-gguf-tokenizer.t \
-	t/convert/make_gguf.py
+convert_sharness = t/t7100-convert.t t/t7101-gguf-tokenizer.t \
+	t/t7102-convert-verify.t
+TESTS += $(convert_sharness)
+EXTRA_DIST += $(convert_sharness) t/convert/edit.py t/convert/make_gguf.py

@@ -5,10 +5,9 @@
 #include "base/thread.h"
 #include "ckpt/hf.h"
 #include "convert/gguf_tokenizer.h"
+#include "convert/verify.h"
 #include "format/safetensors.h"
 #include "tensor/convert.h"
-#include "text/chat.h"
-#include "text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +57,34 @@ static json_t *read_config(const struct work *w, const char **where,
     bn_fail(err, BN_ERR_DATA, "'%s' does not say what model it is: give a "
             "config.json", j->source);
     return NULL;
+}
+
+/* A config that is given must say what a file that tells of itself says. */
+static int check_own_config(const struct work *w, struct bn_err *err)
+{
+    const struct bn_convert_job *j = w->j;
+    struct bn_model_config own;
+    struct bn_err why = {0};
+    json_t *o;
+
+    if (j->config == NULL || !in_itself(w))
+        return 0;
+    o = w->l.reader == BN_READ_GGUF
+            ? bn_config_of_gguf(&w->src, j->source, &why)
+            : bn_config_of_llama2c(&w->src, j->source, &why);
+    int rc = o != NULL
+                 ? bn_model_config_parse(&own, o, j->source, NULL, &why)
+                 : -1;
+    json_decref(o);
+    if (rc < 0) {
+        bn_str_addf(w->report, "the given config was not held against the "
+                    "file: %s\n", why.text);
+        return 0;
+    }
+    if (bn_config_same(&w->c, j->config, &own, j->source, err) < 0)
+        return -1;
+    bn_str_adds(w->report, "the given config says what the file says\n");
+    return 0;
 }
 
 static bool carries(const struct work *w, const char *name)
@@ -120,7 +147,9 @@ static int open_all(struct work *w, struct bn_err *err)
     free(dir);
     json_decref(w->files.config);
     w->files.config = o;
-    return rc < 0 ? -1 : own_tokenizer(w, err);
+    if (rc < 0 || check_own_config(w, err) < 0)
+        return -1;
+    return own_tokenizer(w, err);
 }
 
 /* Hash of every matrix, in parallel, to find equal ones. */
@@ -128,11 +157,13 @@ struct print {
     const struct bn_named *t;
     struct bn_hash h;
     bool zero;
+    const char *init; /* why it looks untrained; NULL: it does not */
 };
 struct prints {
     struct print *p;
     size_t n;
     int threads;
+    double init_std;
 };
 
 static void take_prints(void *arg, int index)
@@ -146,6 +177,7 @@ static void take_prints(void *arg, int index)
                                              * bn_dtype_size(p->t->dtype));
         p->zero = bn_all_zero(p->t->data, p->t->dtype,
                               (size_t)p->t->count);
+        p->init = bn_init_like(p->t, all->init_std);
     }
 }
 
@@ -169,6 +201,11 @@ static int judge_prints(const struct work *w, struct print *p, size_t n,
         if (p[i].zero && !(w->j->flags & BN_CONVERT_ALLOW_ZERO))
             return bn_fail(err, BN_ERR_DATA, "%s: %s is all zero", where,
                            p[i].t->name);
+    for (size_t i = 0; i < n; i++)
+        if (p[i].init != NULL && !(w->j->flags & BN_CONVERT_ALLOW_UNTRAINED))
+            return bn_fail(err, BN_ERR_DATA, "%s: %s looks untrained: %s "
+                           "(--allow-untrained)", where, p[i].t->name,
+                           p[i].init);
     qsort(p, n, sizeof(*p), by_hash);
     for (size_t i = 1; i < n; i++)
         if (!p[i].zero && p[i - 1].h.hi == p[i].h.hi
@@ -184,7 +221,7 @@ static int judge_prints(const struct work *w, struct print *p, size_t n,
 static int check_matrices(const struct work *w, struct bn_err *err)
 {
     struct prints all = {BN_NEWN(struct print, (size_t)w->ps.n), 0,
-                         bn_cpu_count()};
+                         bn_cpu_count(), w->c.init_std};
     int rc;
 
     for (int i = 0; i < w->ps.n; i++)
@@ -270,6 +307,21 @@ static void work_release(struct work *w)
     bn_layout_release(&w->l);
 }
 
+static int verify(void *arg, const char *folder, struct bn_err *err)
+{
+    const struct work *w = arg;
+    const struct bn_convert_job *j = w->j;
+    struct bn_verify v = {
+        .l = &w->l, .src = &w->out, .c = &w->c, .ps = &w->ps,
+        .dtype = j->dtype, .where = j->source, .reference = j->reference,
+        .text = j->text, .tokens = j->tokens, .flags = j->flags,
+        .report = w->report};
+
+    bn_str_addf(w->report, "every value finite as %s\n",
+                bn_dtype_name(j->dtype));
+    return bn_verify_folder(&v, folder, err);
+}
+
 static int convert(struct work *w, struct bn_err *err)
 {
     const struct bn_convert_job *j = w->j;
@@ -288,16 +340,11 @@ static int convert(struct work *w, struct bn_err *err)
     if (bn_params_init(&w->ps, &w->c, &whole, err) < 0
         || check_matrices(w, err) < 0)
         return -1;
-    bn_str_adds(w->report, "no matrix all zero, no two equal\n");
+    bn_str_adds(w->report, "no matrix all zero, like initial weights, or "
+                           "equal to another\n");
     report_formats(w);
-    if (bn_hf_save(j->output, &w->c, j->dtype, j->max_bytes, &w->files,
-                   read_param, w, err) < 0)
-        return -1;
-    bn_str_addf(w->report, "every value finite as %s\n",
-                bn_dtype_name(j->dtype));
-    if (w->files.n == 0 && in_itself(w))
-        bn_str_adds(w->report, "no tokenizer files were carried along\n");
-    return 0;
+    return bn_hf_save_checked(j->output, &w->c, j->dtype, j->max_bytes,
+                              &w->files, read_param, verify, w, err);
 }
 
 int bn_convert_run(const struct bn_convert_job *j, struct bn_str *report,

@@ -8,6 +8,8 @@ enum bn_convert_flags {
     BN_CONVERT_ALLOW_NONFINITE = 1 << 0,
     BN_CONVERT_ALLOW_ZERO = 1 << 1, /* matrices that are all zero */
     BN_CONVERT_ALLOW_SAME = 1 << 2, /* matrices equal bit for bit */
+    BN_CONVERT_ALLOW_UNTRAINED = 1 << 3, /* weights as they began; an NLL that
+                                          * says nothing was learnt */
 };
 
 struct bn_convert_job {
@@ -22,15 +24,18 @@ struct bn_convert_job {
     uint64_t max_bytes;  /* of one safetensors file */
     unsigned flags;      /* enum bn_convert_flags */
     int reader;          /* enum bn_reader instead of the layout's; -1 */
+    const char *reference; /* as bn_verify's; NULL: none */
+    const char *text;      /* to be predicted; NULL: a fixed one */
+    int tokens;            /* of it to run; below 2: none */
 };
 
 /* Make the Hugging Face folder 'output' (whole or not at all; it must not be
- * there, or be empty). Checked: every source tensor used once, the set and
- * shapes of the config, the way back bit for bit, every value finite in
- * 'dtype', no matrix all zero or equal to another. 'report' gets a line a
- * check, each format that was converted, and notes on the config. Not
- * checked here: that the model computes what the source did; score a text
- * with both for that. Local; uses all CPUs.
+ * there, or be empty). Checked: every source tensor used once; the set and
+ * shapes of the config; the way back bit for bit; every value finite in
+ * 'dtype', no matrix all zero, equal to another, or like an initial one; a
+ * config given for a GGUF or llama2.c file against what the file says; and
+ * the written folder as verify.h says. 'report' gets a line a check, each
+ * format that was converted, and notes on the config. Local; uses all CPUs.
  */
 int bn_convert_run(const struct bn_convert_job *j, struct bn_str *report,
                    struct bn_err *err);
