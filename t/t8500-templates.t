@@ -163,6 +163,10 @@ test_expect_success PYTHON 'status --watch draws anew until nothing runs' '
 	end
 	END
     python3 "$BN_SRCDIR/t/talk.py" 120 burnish sweep status --watch watched.yaml <script >screen &&
+    sweep logged array 2 "limit: 1" && burnish sweep submit logged.yaml &&
+    timeout 120 burnish sweep status --watch logged.yaml >plain && cat plain >&2 &&
+    sed -n "s/^2 points: //p" plain >states && test "$(tail -n 1 states)" = "2 done" &&
+    uniq states | test_cmp states - &&
     burnish sweep status --watch watched.yaml >plain && ! grep "$(printf "\033")" plain &&
     test $(grep -c "^POINT" plain) = 1
 '

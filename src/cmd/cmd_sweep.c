@@ -145,19 +145,35 @@ static void print_status(const struct bn_sweep *s, const struct args *a,
     fflush(stdout);
 }
 
+/* Whether a point is in another state than in 'was', which is brought up. */
+static bool has_moved(enum bn_state *was, const struct bn_status *v, size_t n)
+{
+    bool moved = false;
+
+    for (size_t i = 0; i < n; i++) {
+        moved |= was[i] != v[i].look.state;
+        was[i] = v[i].look.state;
+    }
+    return moved;
+}
+
 static int status(const struct args *a)
 {
     struct bn_sweep *s = load(a, false);
-    bool busy = true;
+    bool busy = true, first = true;
 
     if (s == NULL)
         return BN_ERR_USAGE;
     struct bn_status *v = BN_NEWN(struct bn_status, s->n + 1);
+    enum bn_state *was = BN_NEWN(enum bn_state, s->n + 1);
     bn_signals_catch();
     while (busy && bn_stop_signal() == 0) {
         struct bn_str notes = { 0 };
         bn_status_read(s, a->silent, v, &notes);
-        print_status(s, a, v);
+        /* a log gets a table a change, not one each 5 s */
+        if (has_moved(was, v, s->n) || first || isatty(1))
+            print_status(s, a, v);
+        first = false;
         fputs(notes.s ? notes.s : "", stderr);
         bn_str_release(&notes);
         busy = false;
@@ -167,6 +183,7 @@ static int status(const struct args *a)
         for (int k = 0; busy && k < 50 && bn_stop_signal() == 0; k++)
             usleep(100000);
     }
+    free(was);
     free(v);
     bn_sweep_free(s);
     return 0;
@@ -294,7 +311,8 @@ int bn_cmd_sweep(int argc, char **argv)
           "retry: all points that failed or were lost" },
         { "json", BN_OPT_FLAG, &a.json, NULL, "status: as JSON" },
         { "watch", BN_OPT_FLAG, &a.watch, NULL,
-          "status: again every 5 s until nothing runs" },
+          "status: again every 5 s until nothing runs; where it goes to no "
+          "terminal, when a state has changed" },
         { "silent", BN_OPT_NUM, &a.silent, "S",
           "status: ranks not heard of for S seconds [60]" },
         { "csv", BN_OPT_FLAG, &a.csv, NULL,
