@@ -8,8 +8,10 @@ libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev
 libzstd-dev libprotobuf-c-dev protobuf-c-compiler libdnnl-dev
 libpmix-dev libopenmpi-dev openmpi-bin"
 bn_text_packages="wordnet-base iso-codes"
-bn_test_packages="libcmocka-dev sharness python3 python3-jinja2 slurm-wlm
-slurm-client slurmd slurmctld munge libslurm-dev shellcheck mandoc clang
+bn_slurm_packages="slurm-wlm slurm-client slurmd slurmctld munge
+libslurm-dev"
+bn_test_packages="$bn_slurm_packages libcmocka-dev sharness python3
+python3-jinja2 shellcheck mandoc clang
 libclang-rt-14-dev procps iproute2 gnuplot-nox jq perl bc xz-utils zstd
 util-linux"
 

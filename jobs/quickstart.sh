@@ -1,13 +1,17 @@
 #!/bin/sh
 # From a fresh Debian 12 machine to a model that has learnt something:
 #
-#     jobs/quickstart.sh
+#     jobs/quickstart.sh [--slurm]
 #
 # Installs the Debian packages that are missing (says which), builds, trains a
 # small model by SFT from random weights on WordNet's definitions, then by
 # ORPO on the right definition against another word's, and ranks a sweep of
-# three points. Everything it makes lies in build-quickstart/ and quickstart/. Under 5 minutes on 2 cores once
-# the packages are there.
+# three points. Everything it makes lies in build-quickstart/ and quickstart/.
+# Under 5 minutes on 2 cores once the packages are there.
+#
+# --slurm: the sweep goes through a real Slurm, a private cluster of two nodes
+# on this machine (t/slurm/cluster.sh), which ends with the script. Needs root;
+# builds in build-quickstart-slurm/.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$top"
@@ -18,6 +22,19 @@ out=quickstart
 bin=$top/build-quickstart
 wordnet=/usr/share/wordnet
 korean=/usr/share/locale/ko/LC_MESSAGES
+
+slurm=
+case $# in
+0) ;;
+*)
+    if test "$*" != --slurm; then
+        bn_die "usage: jobs/quickstart.sh [--slurm]"
+    fi
+    slurm=yes
+    bin=$bin-slurm
+    test "$(id -u)" = 0 || bn_die "--slurm starts slurmd, which needs root"
+    ;;
+esac
 
 step()
 {
@@ -71,16 +88,57 @@ generate()
     paste -d '' $out/asked $out/answered
 }
 
+stop_cluster()
+{
+    rc=$?
+    t/slurm/cluster.sh stop "$cluster"
+    rm -rf "$cluster"
+    exit $rc
+}
+
+# The private cluster, for as long as this script runs.
+start_cluster()
+{
+    cluster=$(mktemp -d "${TMPDIR:-/tmp}/bnq.XXXXXX")
+    trap stop_cluster EXIT
+    trap 'exit 1' INT TERM HUP
+    t/slurm/cluster.sh start "$cluster"
+    export SLURM_CONF="$cluster/slurm.conf"
+    PATH=$PATH:/usr/sbin
+    sinfo
+}
+
+# The sweep of jobs/quickstart/sweep.yaml as an array of Slurm: one task at a
+# time with the CPUs that this machine has (each node claims 16).
+slurm_sweep()
+{
+    cpus=$(nproc)
+    test "$cpus" -le 16 || cpus=16
+    sed "s|^launch: local|launch: array\\nlimit: 1\\npartition: low\\
+cpus_per_task: $cpus\\ntime: \"00:30:00\"|
+        s|^output_dir: .*|output_dir: $out/sweep-slurm|
+        s|^tokenize: now|tokenize: job|
+        s|^# .*||" jobs/quickstart/sweep.yaml | sed '/^$/d' >$out/sweep.yaml
+    sed '/^base:/,$d' $out/sweep.yaml
+    "$bin/burnish" sweep submit $out/sweep.yaml
+    "$bin/burnish" sweep status --watch $out/sweep.yaml
+    "$bin/burnish" sweep report $out/sweep.yaml
+}
+
 # shellcheck disable=SC2086 # lists of words
-bn_install $bn_build_packages $bn_text_packages gettext gnuplot-nox
+bn_install $bn_build_packages $bn_text_packages gettext gnuplot-nox \
+    ${slurm:+$bn_slurm_packages}
 began=$(date +%s)
 step "building in $bin"
 bn_targets="burnish burnish-train burnish-generate"
-bn_build "$bin" --without-cuda --without-mpi --without-pmix --without-slurm \
-    --without-cmocka
+without="--without-cuda --without-cmocka"
+test -n "$slurm" ||
+    without="$without --without-mpi --without-pmix --without-slurm"
+# shellcheck disable=SC2086 # a list of words
+bn_build "$bin" $without
 step "making data from WordNet and iso-codes in $out/"
 make_data
-rm -rf $out/sft $out/orpo $out/sweep $out/log
+rm -rf $out/sft $out/orpo $out/sweep $out/sweep-slurm $out/log
 
 before=$(accuracy --set init=random \
     --set config_name=jobs/quickstart/config.json \
@@ -101,16 +159,24 @@ step "what the model says, after SFT"
 generate $out/sft/model
 step "and after ORPO"
 generate $out/orpo/model
-step "a sweep of three points (jobs/quickstart/sweep.yaml), launched here"
 export BURNISH_TEMPLATES="$top/templates"
-"$bin/burnish" sweep submit jobs/quickstart/sweep.yaml
-"$bin/burnish" sweep report jobs/quickstart/sweep.yaml
+if test -n "$slurm"; then
+    step "a sweep of three points on a private cluster ($out/sweep.yaml)"
+    start_cluster
+    slurm_sweep
+    sweep=$out/sweep-slurm
+else
+    step "a sweep of three points (jobs/quickstart/sweep.yaml), launched here"
+    "$bin/burnish" sweep submit jobs/quickstart/sweep.yaml
+    "$bin/burnish" sweep report jobs/quickstart/sweep.yaml
+    sweep=$out/sweep
+fi
 step "done in $(($(date +%s) - began)) s"
 cat <<END
   metrics      $out/sft/metrics.jsonl, $out/orpo/metrics.jsonl
                (and TensorBoard event files beside them)
   the model    $out/orpo/model, a folder that transformers loads
-  the sweep    $out/sweep/report.html
+  the sweep    $sweep/report.html
   a first run  copy jobs/quickstart/orpo.yaml, name your model and data, then
                burnish-train --check it and train
 END
