@@ -105,6 +105,9 @@ test_expect_success 'problems that check finds' '
     with "s/^max_length/max_lenght/" "" && refused &&
     with "s/^save_steps.*/save_steps: 7\nload_best_model_at_end: true/" "" && refused &&
     with "s/^model_name.*/model_name_or_path: broken/" "" && refused &&
+    echo "{\"prompt\":\"a\"}" >shapeless.jsonl &&
+    with "s/^train_file.*/train_file: shapeless.jsonl/" "" && refused &&
+    with "" "s/^tasks_per_node.*/gpus_per_node: 1\ngpu_memory: 1M/" && refused &&
     with "" "s/^time.*/time: 3-00:00:00/" && refused &&
     with "" "s/^cpus_per_task.*/cpus_per_task: 100/" && refused &&
     with "s|^model_name.*|init: random\nconfig_name: huge.json\ntokenizer_name_or_path: broken|; s/^save_total.*//" "" && refused &&
