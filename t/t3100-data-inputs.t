@@ -127,4 +127,42 @@ test_expect_success 'chats through a template, what is learnt in brackets' '
 	grep "easy to learn.<|im_end|>" out
 '
 
+test_expect_success 'every turn, where a template renders earlier ones anew' '
+	cat >turns.jsonl <<-\EOF &&
+	{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"<think>\nwhy\n</think>\n\none"},{"role":"user","content":"r"},{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","content":"42"},{"role":"assistant","content":"two"},{"role":"user","content":"s"},{"role":"assistant","content":"<think>\nhm\n</think>\n\nthree"}]}
+	EOF
+	run turns turns.jsonl "task: sft" "assistant_only_loss: true" \
+		"tokenizer_name_or_path: $in/tokenizers/qwen3" &&
+	burnish tokenize --show 1 turns.yaml >out &&
+	sed -n "/^example/,\$p" out | grep -v "^example" >got &&
+	cat >want <<-\EOF &&
+	<|im_start|>user
+	q<|im_end|>
+	<|im_start|>assistant
+	[[one<|im_end|>]]
+	<|im_start|>user
+	r<|im_end|>
+	<|im_start|>assistant
+	[[<tool_call>
+	{"name": "f", "arguments": {"a": 1}}
+	</tool_call><|im_end|>]]
+	<|im_start|>user
+	<tool_response>
+	42
+	</tool_response><|im_end|>
+	<|im_start|>assistant
+	[[two<|im_end|>]]
+	<|im_start|>user
+	s<|im_end|>
+	<|im_start|>assistant
+	[[<think>
+	hm
+	</think>
+
+	three<|im_end|>]]
+
+	EOF
+	test_cmp want got
+'
+
 test_done

@@ -84,10 +84,9 @@ bool bn_chat_marks_generation(const struct bn_chat *c)
     return c->marks_generation;
 }
 
-/* Render the first 'n' messages. */
-static int render(const struct bn_chat *c, const struct bn_chat_args *args,
-                  size_t n, bool prompt, struct bn_str *out,
-                  struct bn_span **spans, size_t *nspans, struct bn_err *err)
+int jx_render(const struct bn_chat *c, const struct bn_chat_args *args,
+              size_t n, bool prompt, struct bn_str *out,
+              struct bn_span **spans, size_t *nspans, struct bn_err *err)
 {
     struct jx x = {.c = c, .err = err, .args = args, .nmessages = n,
                    .generation_prompt = prompt, .out = out,
@@ -118,108 +117,6 @@ int bn_chat_render(const struct bn_chat *c, const struct bn_chat_args *args,
                    struct bn_str *out, struct bn_span **spans,
                    size_t *nspans, struct bn_err *err)
 {
-    return render(c, args, json_array_size(args->messages),
-                  args->add_generation_prompt, out, spans, nspans, err);
-}
-
-static bool starts(const char *s, size_t n, const struct bn_str *prefix)
-{
-    return prefix->len <= n
-           && (prefix->len == 0 || memcmp(s, prefix->s, prefix->len) == 0);
-}
-
-/* Where message 'i' of the whole text (s, n) stands, relative to 's'. */
-static int locate(const struct bn_chat *c, const struct bn_chat_args *args,
-                  size_t i, const char *s, size_t n, struct bn_span *span,
-                  struct bn_err *err)
-{
-    struct bn_str before = {0}, after = {0};
-    int rc = -1;
-
-    if (render(c, args, i, true, &before, NULL, NULL, err) < 0
-        || render(c, args, i + 1, false, &after, NULL, NULL, err) < 0)
-        goto out;
-    if (!starts(s, n, &before)) {
-        bn_fail(err, BN_ERR_DATA, "%s: cannot tell what the assistant wrote "
-                "in message %zu: the text before it with a generation prompt "
-                "is not what it follows in the whole conversation", c->name,
-                i);
-        goto out;
-    }
-    if (!starts(s, n, &after)) {
-        bn_fail(err, BN_ERR_DATA, "%s: cannot tell what the assistant wrote "
-                "in message %zu: later messages change how the template "
-                "renders it (use a template with generation blocks, or the "
-                "last turn only)", c->name, i);
-        goto out;
-    }
-    struct jv text = jv_str(s, after.len);
-    span->end = ju_strip(text, JU_RIGHT, NULL).n;
-    span->begin = before.len;
-    if (span->end < span->begin)
-        span->end = span->begin;
-    rc = 0;
-out:
-    bn_str_release(&before);
-    bn_str_release(&after);
-    return rc;
-}
-
-static bool is_assistant(const struct bn_chat_args *args, size_t i)
-{
-    const char *role = json_string_value(
-        json_object_get(json_array_get(args->messages, i), "role"));
-
-    return role != NULL && strcmp(role, "assistant") == 0;
-}
-
-/* Assistant turns from message 'from' on. */
-static int locate_all(const struct bn_chat *c,
-                      const struct bn_chat_args *args, size_t from,
-                      struct bn_str *out, struct bn_span **spans,
-                      size_t *nspans, struct bn_err *err)
-{
-    size_t base = out->len, n = json_array_size(args->messages), cap = 0;
-    struct bn_span *v = NULL;
-    size_t k = 0;
-
-    if (bn_chat_render(c, args, out, NULL, NULL, err) < 0)
-        return -1;
-    for (size_t i = from; i < n; i++) {
-        if (!is_assistant(args, i))
-            continue;
-        bn_grow(&v, &cap, k + 1, sizeof(*v));
-        if (locate(c, args, i, out->s + base, out->len - base, &v[k], err)
-            < 0) {
-            free(v);
-            out->len = base;
-            out->s[base] = '\0';
-            return -1;
-        }
-        v[k].begin += base;
-        v[k++].end += base;
-    }
-    *spans = v;
-    *nspans = k;
-    return 0;
-}
-
-int bn_chat_assistant_spans(const struct bn_chat *c,
-                            const struct bn_chat_args *args,
-                            struct bn_str *out, struct bn_span **spans,
-                            size_t *nspans, struct bn_err *err)
-{
-    return locate_all(c, args, 0, out, spans, nspans, err);
-}
-
-int bn_chat_last_assistant_span(const struct bn_chat *c,
-                                const struct bn_chat_args *args,
-                                struct bn_str *out, struct bn_span **spans,
-                                size_t *nspans, struct bn_err *err)
-{
-    size_t i = json_array_size(args->messages);
-
-    while (i > 0 && !is_assistant(args, i - 1))
-        i--;
-    return locate_all(c, args, i > 0 ? i - 1 : 0, out, spans, nspans, err);
+    return jx_render(c, args, json_array_size(args->messages),
+                     args->add_generation_prompt, out, spans, nspans, err);
 }

@@ -52,19 +52,20 @@ int bn_chat_render(const struct bn_chat *c, const struct bn_chat_args *args,
 
 /* Where each assistant message's content ends up, whether or not the
  * template marks generation blocks: found by rendering the messages up to
- * and without each assistant turn and comparing prefixes. An error if the
- * template is not prefix-stable for these messages. Malloc'ed '*spans'.
+ * and without each assistant turn and comparing prefixes; where a template
+ * renders earlier turns anew (without their reasoning, say), by rendering
+ * with other content and comparing. An error if neither finds it. Malloc'ed
+ * '*spans'.
  *
- * A span begins where the text of the messages before it, rendered with a
- * generation prompt, ends; it reaches to the end of the turn, the template's
- * end-of-turn mark included and whitespace after that left out. Costs two
- * renderings a turn. */
+ * A span begins behind the generation prompt; it reaches to the end of the
+ * turn, the template's end-of-turn mark included and whitespace after that
+ * left out. Costs two renderings a turn, up to eight where the prefixes do
+ * not tell. */
 int bn_chat_assistant_spans(const struct bn_chat *c,
                             const struct bn_chat_args *args,
                             struct bn_str *out, struct bn_span **spans,
                             size_t *nspans, struct bn_err *err);
-/* The same for the last assistant turn alone (0 or 1 spans), which also
- * works where a template drops the reasoning of earlier turns. */
+/* The same for the last assistant turn alone (0 or 1 spans). */
 int bn_chat_last_assistant_span(const struct bn_chat *c,
                                 const struct bn_chat_args *args,
                                 struct bn_str *out, struct bn_span **spans,

@@ -257,6 +257,10 @@ struct jx {
 
 int jx_fail(struct jx *x, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* chat.c: bn_chat_render of the first 'n' messages. */
+int jx_render(const struct bn_chat *c, const struct bn_chat_args *args,
+              size_t n, bool prompt, struct bn_str *out,
+              struct bn_span **spans, size_t *nspans, struct bn_err *err);
 /* "name:line:column: " and the text, for an offset of the source. */
 int jx_fail_at(const struct bn_chat *c, uint32_t at, struct bn_err *err,
                const char *fmt, va_list ap);

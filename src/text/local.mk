@@ -42,6 +42,7 @@ TEXT_LIBS = src/text/libtext.a $(TEXT_V3) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(BASE_
 noinst_LIBRARIES += src/text/libchat.a
 src_text_libchat_a_SOURCES = \
 	src/text/chat.c src/text/chat.h \
+	src/text/chat_spans.c \
 	src/text/jinja.h src/text/jinja_case.inc \
 	src/text/jinja_args.c \
 	src/text/jinja_eval.c \

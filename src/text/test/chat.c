@@ -521,6 +521,18 @@ static void test_assistant_spans(void **state)
     static const char wrong_prompt[] =
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
         "{% if add_generation_prompt %}<model>{% endif %}";
+    static const char twice[] =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+        "{{ '' if loop.last else m.content }}<end>{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}";
+    static const char hidden[] =
+        "{% for m in messages %}<{{ m.role }}>"
+        "{{ m.content if loop.last or m.role == 'user' }}<end>{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}";
+    static const char late[] =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+        "{{ '<end>' if loop.last else '<more>' }}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}";
     json_t *m = json_pack(
         "[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "role", "user",
         "content", "a", "role", "assistant", "content", "b c", "role", "user",
@@ -534,18 +546,101 @@ static void test_assistant_spans(void **state)
     got = turns(plain, m, true, &err);
     assert_string_equal(got, "e f<end>");
     free(got);
-    assert_null(turns(unstable, m, false, &err));
-    assert_non_null(strstr(err.text, "message 1: later messages change"));
+    got = turns(unstable, m, false, &err);
+    assert_string_equal(got, "c<end>/e f<end>");
+    free(got);
     got = turns(unstable, m, true, &err);
     assert_string_equal(got, "e f<end>");
     free(got);
     assert_null(turns(wrong_prompt, m, false, &err));
-    assert_non_null(strstr(err.text, "message 1: the text before it"));
+    assert_non_null(strstr(err.text, "message 1: no generation prompt"));
+    assert_null(turns(twice, m, false, &err));
+    assert_non_null(strstr(err.text, "message 1: the template does not"));
+    assert_null(turns(hidden, m, false, &err));
+    assert_non_null(strstr(err.text, "message 1: the template does not"));
+    assert_null(turns(late, m, false, &err));
+    assert_non_null(strstr(err.text, "message 1: it ends otherwise"));
     json_array_clear(m);
     got = turns(plain, m, false, &err);
     assert_string_equal(got, "");
     free(got);
     json_decref(m);
+}
+
+/* In the manner of Qwen3: reasoning is dropped from the turns before the last
+ * question, and an empty one is put before the last answer. */
+static const char reasoning[] =
+    "{% set ns = namespace(query=0) %}"
+    "{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.query = loop.index0 %}{% endif %}{% endfor %}"
+    "{% for m in messages %}{% set text = m.content or '' %}"
+    "{% if m.role == 'assistant' %}{% set think = '' %}"
+    "{% if '</think>' in text %}"
+    "{% set think = text.split('</think>')[0].split('<think>')[-1] %}"
+    "{% set text = text.split('</think>')[-1].lstrip('\n') %}{% endif %}"
+    "<|im_start|>assistant\n"
+    "{% if loop.index0 > ns.query and (loop.last or think) %}"
+    "<think>\n{{ think.strip('\n') }}\n</think>\n\n{% endif %}{{ text }}"
+    "{% for c in m.tool_calls or [] %}{% if text %}{{ '\n' }}{% endif %}"
+    "<tool_call>{{ c.name }}</tool_call>{% endfor %}<|im_end|>\n"
+    "{% else %}<|im_start|>{{ m.role }}\n{{ text }}<|im_end|>\n{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/* role, content, role, content, ...; a tool call where content is NULL. */
+static void spans_of(const char *const *turn, size_t n, const char *all,
+                     const char *last)
+{
+    json_t *m = json_array();
+    struct bn_err err = {0};
+
+    for (size_t i = 0; i < n; i += 2) {
+        json_t *one = json_pack("{s:s,s:s?}", "role", turn[i], "content",
+                                turn[i + 1]);
+
+        if (turn[i + 1] == NULL)
+            json_object_set_new(one, "tool_calls",
+                                json_pack("[{s:s}]", "name", "look"));
+        json_array_append_new(m, one);
+    }
+    for (int k = 0; k < 2; k++) {
+        char *got = turns(reasoning, m, k == 1, &err);
+
+        if (got == NULL)
+            fail_msg("%s", err.text);
+        assert_string_equal(got, k == 1 ? last : all);
+        free(got);
+    }
+    json_decref(m);
+}
+
+static void test_reasoning_spans(void **state)
+{
+    static const char *const plain[] = {
+        "user", "q", "assistant", "one", "user", "r", "assistant", "two",
+        "user", "s", "assistant", "three"};
+    static const char *const thinks[] = {
+        "system", "k", "user", "q", "assistant",
+        "<think>\nwhy\n</think>\n\none", "user", "r", "assistant",
+        "<think>\nhow\n</think>\n\ntwo"};
+    static const char *const tools[] = {
+        "user", "q", "assistant", NULL, "tool", "t", "assistant", "one",
+        "user", "r", "assistant", NULL, "tool", "u", "assistant", "two"};
+    static const char *const same[] = {
+        "user", "Q", "assistant", "Q", "user", "Q", "assistant", "Q",
+        "user", "bye"};
+
+    (void)state;
+    spans_of(plain, 12, "one<|im_end|>/two<|im_end|>/"
+             "<think>\n\n</think>\n\nthree<|im_end|>",
+             "<think>\n\n</think>\n\nthree<|im_end|>");
+    spans_of(thinks, 10, "one<|im_end|>/<think>\nhow\n</think>\n\n"
+             "two<|im_end|>", "<think>\nhow\n</think>\n\ntwo<|im_end|>");
+    spans_of(tools, 16, "<tool_call>look</tool_call><|im_end|>/one<|im_end|>/"
+             "<tool_call>look</tool_call><|im_end|>/"
+             "<think>\n\n</think>\n\ntwo<|im_end|>",
+             "<think>\n\n</think>\n\ntwo<|im_end|>");
+    spans_of(same, 10, "Q<|im_end|>/Q<|im_end|>", "Q<|im_end|>");
 }
 
 static void test_flags(void **state)
@@ -625,6 +720,7 @@ int main(void)
         cmocka_unit_test(test_hostile_endless),
         cmocka_unit_test(test_odd_input),
         cmocka_unit_test(test_assistant_spans),
+        cmocka_unit_test(test_reasoning_spans),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_threads),
     };
