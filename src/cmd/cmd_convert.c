@@ -13,11 +13,12 @@
 #include "convert/run.h"
 
 static const char usage[] =
-    "usage: burnish convert --layout NAME [OPTION...] SOURCE OUTPUT\n"
+    "usage: burnish convert --layout NAME [OPTION...] SOURCE... OUTPUT\n"
     "\n"
     "Makes the Hugging Face folder OUTPUT of the checkpoint SOURCE, whose\n"
     "layout is declared, not guessed: a file templates/layouts/NAME.yaml, or\n"
-    "a file of your own by its path. Every tensor is used once, must be what\n"
+    "a file of your own by its path. Several SOURCE files are the shards of\n"
+    "tensor-parallel ranks, in their order. Every tensor is used once, must be what\n"
     "the config implies, and is converted back to compare. The folder is read\n"
     "again: its rows, its config, its tokenizer, and what it computes, which\n"
     "must be what the source computes, and worse when the weights are read in\n"
@@ -60,10 +61,14 @@ static int parse_reader(const char *s)
     return -1;
 }
 
-static int run(const struct args *a, const char *source, const char *output)
+/* words: sources, one a tensor-parallel rank, then the output. */
+static int run(const struct args *a, const struct bn_opt_list *words)
 {
+    const char *output = words->v[words->n - 1];
     struct bn_convert_job j = {
-        .source = source,
+        .source = words->v[0],
+        .shards = words->v + 1,
+        .n_shards = (int)words->n - 2,
         .config = a->config,
         .tokenizer = a->tokenizer,
         .output = output,
@@ -164,12 +169,12 @@ int bn_cmd_convert(int argc, char **argv)
         fputs(usage, stdout);
         bn_opts_help(opts, stdout);
         rc = 0;
-    } else if (words.n != 2 || a.layout == NULL) {
+    } else if (words.n < 2 || (a.back && words.n > 2) || a.layout == NULL) {
         rc = bn_cmd_usage("convert", a.layout == NULL
                                          ? "--layout is missing"
                                          : "SOURCE and OUTPUT are needed");
     } else {
-        rc = run(&a, words.v[0], words.v[1]);
+        rc = run(&a, &words);
     }
     bn_opt_list_release(&words);
     return rc;

@@ -2,7 +2,7 @@
 #include "convert/layout.h"
 #include "base/mem.h"
 #include "ckpt/hf.h"
-#include "convert/layout_rows.h"
+#include "convert/layout_piece.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -10,76 +10,15 @@
 
 enum { LISTED = 20 };
 
-/* A rule for one layer: names filled in, rows of each target known. */
-struct piece {
-    const struct bn_layout_rule *rule;
-    const struct bn_model_config *c;
-    char *from;
-    char *to[BN_MAX_PARTS];
-    int64_t rows[BN_MAX_PARTS];
-    int64_t all; /* sum of rows */
-};
-
-/* The name with {L} replaced; the caller frees it. */
-static char *with_layer(const char *name, int layer)
-{
-    const char *at = strstr(name, "{L}");
-
-    if (at == NULL)
-        return bn_strdup(name);
-    return bn_asprintf("%.*s%d%s", (int)(at - name), name, layer, at + 3);
-}
-
-static void piece_release(struct piece *p)
-{
-    free(p->from);
-    for (int i = 0; i < p->rule->n_to; i++)
-        free(p->to[i]);
-}
-
-/* The table's entry of that name; lm_head of a tied model counts, with the
- * embedding's rows. */
-static const struct bn_param *find_param(const struct bn_params *ps,
-                                         const char *name)
-{
-    for (int i = 0; i < ps->n; i++)
-        if (strcmp(ps->item[i].name, name) == 0)
-            return &ps->item[i];
-    if (strcmp(name, "lm_head.weight") == 0)
-        return bn_param_find(ps, BN_P_EMBED, -1);
-    return NULL;
-}
-
-/* Returns how many of the rule's targets the config has; their rows are
- * then known. */
-static int piece_init(struct piece *p, const struct bn_layout_rule *rule,
-                      const struct bn_model_config *c,
-                      const struct bn_params *ps, int layer)
-{
-    int known = 0;
-
-    *p = (struct piece){.rule = rule, .c = c};
-    p->from = with_layer(rule->from, layer);
-    for (int i = 0; i < rule->n_to; i++) {
-        p->to[i] = with_layer(rule->to[i], layer);
-        const struct bn_param *t = find_param(ps, p->to[i]);
-
-        p->rows[i] = t != NULL ? t->full_rows : 0;
-        p->all += p->rows[i];
-        known += t != NULL;
-    }
-    return known;
-}
-
 /* Where row 'row' of target 'part' lies in the source tensor. */
-static int64_t source_row(const struct piece *p, int part, int64_t row)
+static int64_t source_row(const struct bn_piece *p, int part, int64_t row)
 {
-    return bn_form_row(p->rule->form, p->c, p->rows, p->rule->n_to, part,
-                       row);
+    return bn_form_row(p->rule->form, p->c->kv_heads, p->c->head_dim, p->rows,
+                       p->rule->n_to, part, row);
 }
 
 /* Whether the form fits these rows at all. */
-static int check_form(const struct bn_layout *l, const struct piece *p,
+static int check_form(const struct bn_layout *l, const struct bn_piece *p,
                       struct bn_err *err)
 {
     int64_t unit = p->rule->form == BN_FORM_GROUPED      ? p->c->kv_heads
@@ -145,7 +84,7 @@ static size_t row_bytes(const struct bn_named *t)
 }
 
 /* Cut one source tensor into its targets. */
-static int cut(const struct bn_layout *l, const struct piece *p,
+static int cut(const struct bn_layout *l, const struct bn_piece *p,
                const struct bn_named *t, const char *where,
                struct bn_tensors *out, struct bn_err *err)
 {
@@ -179,7 +118,7 @@ static int cut(const struct bn_layout *l, const struct piece *p,
     return 0;
 }
 
-static int apply_rule(const struct bn_layout *l, const struct piece *p,
+static int apply_rule(const struct bn_layout *l, const struct bn_piece *p,
                       int known, const struct bn_tensors *src,
                       const char *where, bool *used, struct bn_tensors *out,
                       struct bn_str *report, struct bn_err *err)
@@ -236,38 +175,6 @@ static int check_used(const struct bn_layout *l, const struct bn_tensors *src,
                    n > 1 ? ", ..." : "");
 }
 
-/* Call f for every rule and layer. */
-static int each_piece(const struct bn_layout *l,
-                      const struct bn_model_config *c,
-                      int (*f)(const struct piece *, int known, void *arg),
-                      void *arg, struct bn_err *err)
-{
-    struct bn_part whole = bn_part_whole(c);
-    struct bn_params ps;
-    int rc;
-
-    if (l->families != 0 && !(l->families >> c->family & 1))
-        return bn_fail(err, BN_ERR_DATA, "%s: the layout is not for %s "
-                       "models", l->path, bn_family_name(c->family));
-    rc = bn_params_init(&ps, c, &whole, err);
-
-    if (rc < 0)
-        return -1;
-    for (size_t i = 0; rc == 0 && i < l->n_rule; i++) {
-        bool layers = strstr(l->rule[i].from, "{L}") != NULL;
-
-        for (int k = 0; rc == 0 && k < (layers ? c->layers : 1); k++) {
-            struct piece p;
-            int known = piece_init(&p, &l->rule[i], c, &ps, k);
-
-            rc = f(&p, known, arg);
-            piece_release(&p);
-        }
-    }
-    bn_params_release(&ps);
-    return rc;
-}
-
 struct apply {
     const struct bn_layout *l;
     const struct bn_tensors *src;
@@ -278,7 +185,7 @@ struct apply {
     struct bn_err *err;
 };
 
-static int apply_piece(const struct piece *p, int known, void *arg)
+static int apply_piece(const struct bn_piece *p, int known, void *arg)
 {
     const struct apply *a = arg;
 
@@ -297,7 +204,7 @@ int bn_layout_apply(const struct bn_layout *l,
                       err};
     int rc = -1;
 
-    if (each_piece(l, c, apply_piece, &a, err) == 0
+    if (bn_each_piece(l, c, apply_piece, &a, err) == 0
         && check_used(l, src, where, a.used, report, err) == 0
         && bn_tensors_finish(&got, err) == 0)
         rc = bn_hf_check(&got, where, c, report, err);
@@ -309,7 +216,7 @@ int bn_layout_apply(const struct bn_layout *l,
     return rc;
 }
 
-static int invert_piece(const struct piece *p, int known, void *arg)
+static int invert_piece(const struct bn_piece *p, int known, void *arg)
 {
     const struct apply *a = arg;
     const struct bn_named *t[BN_MAX_PARTS];
@@ -352,7 +259,7 @@ int bn_layout_invert(const struct bn_layout *l,
     struct bn_tensors got = {0};
     struct apply a = {l, hf, NULL, NULL, &got, NULL, err};
 
-    if (each_piece(l, c, invert_piece, &a, err) < 0
+    if (bn_each_piece(l, c, invert_piece, &a, err) < 0
         || bn_tensors_finish(&got, err) < 0) {
         bn_tensors_close(&got);
         return -1;

@@ -18,6 +18,17 @@
  *               where Hugging Face pairs i and i + head_dim / 2
  * 'padded: true': the source may have more rows (a padded vocabulary);
  * those above the target's are dropped.
+ * More keys of a layout:
+ *   base          another layout of the same folder, which this one adds to
+ *                 and overrides; comes first
+ *   scale_suffix  8-bit matrices (F8_E4M3, F8_E5M2) have scales, in a tensor
+ *                 of the matrix's name and this; value = code * scale
+ *   scale_of      what has one scale: tensor, row, or block (of scale_block
+ *                 rows and columns)
+ *   fp8_bytes     F8_E4M3 or F8_E5M2: what U8 matrices that have scales hold,
+ *                 as Transformer Engine stores them
+ *   zero_centered source tensors (shell patterns) that hold a norm's weight
+ *                 less 1 (layernorm_zero_centered_gamma, 1p)
  * How many rows a target has follows from the model's config. Nothing is
  * guessed from shapes.
  */
@@ -58,6 +69,8 @@ struct bn_layout_rule {
     bool padded;
     int line; /* in the file */
 };
+enum bn_scale_of { BN_SCALE_TENSOR, BN_SCALE_ROW, BN_SCALE_BLOCK, BN_NSCALE };
+
 struct bn_layout {
     char *path;
     enum bn_reader reader;
@@ -65,6 +78,12 @@ struct bn_layout {
     char *prefix;      /* NULL: none */
     char **skip;
     size_t n_skip;
+    char *scale_suffix; /* NULL: none */
+    enum bn_scale_of scale_of;
+    int scale_block;
+    int fp8_bytes; /* enum bn_dtype; -1: U8 is no format of weights */
+    char **zero;   /* zero_centered */
+    size_t n_zero;
     struct bn_layout_rule *rule;
     size_t n_rule;
 };
@@ -77,6 +96,25 @@ void bn_layout_release(struct bn_layout *l);
 /* Open a checkpoint with the layout's reader. */
 int bn_layout_open(const struct bn_layout *l, struct bn_tensors *ts,
                    const char *path, struct bn_err *err);
+
+/* Bring 'src' into the form that the rules are about: 8-bit matrices times
+ * their scales (as F32, exact; codes that do not come back are an error), 1
+ * added where the layout says so (as F64, exact), and tensor-parallel shards
+ * shard[0..n-1], which follow 'src' in the order of their ranks, merged: rows
+ * and columns of each matrix as its rule and tensor parallelism have them
+ * (params.h); what every rank holds must be the same. 'src' and shards are
+ * changed, or emptied where 'out' (empty before) takes them over; they must
+ * outlive 'out'. A line a change goes to 'report' (NULL is allowed). */
+int bn_layout_prepare(const struct bn_layout *l,
+                      const struct bn_model_config *c, struct bn_tensors *src,
+                      struct bn_tensors *shard, int n, const char *where,
+                      struct bn_tensors *out, struct bn_str *report,
+                      struct bn_err *err);
+
+/* For the way back: take 1 off where the layout says so, in double. A layout
+ * with scales is refused: nothing is quantized here. */
+int bn_layout_unprepare(const struct bn_layout *l, struct bn_tensors *ts,
+                        struct bn_err *err);
 
 /* Give 'out' (empty) the Hugging Face tensors of 'src', which must outlive
  * it. Every source tensor is used exactly once or matches 'skip'; rows are

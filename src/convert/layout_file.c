@@ -23,7 +23,14 @@ static const char *const forms[BN_NFORM] = {
     [BN_FORM_NEIGHBOURS] = "neighbours",
 };
 
-enum { MAX_FILE = 1 << 20 };
+static const char *const scales[BN_NSCALE] = {
+    [BN_SCALE_TENSOR] = "tensor",
+    [BN_SCALE_ROW] = "row",
+    [BN_SCALE_BLOCK] = "block",
+};
+static const char *const fp8[] = {"F8_E4M3", "F8_E5M2"};
+
+enum { MAX_FILE = 1 << 20, MAX_BASES = 4 };
 
 const char *bn_reader_name(enum bn_reader r)
 {
@@ -33,8 +40,12 @@ const char *bn_reader_name(enum bn_reader r)
 struct in {
     struct bn_layout *l;
     yaml_document_t doc;
+    int depth; /* of 'base' */
     struct bn_err *err;
 };
+
+static int load(struct bn_layout *l, const char *path, int depth,
+                struct bn_err *err);
 
 static int fail(const struct in *in, const yaml_node_t *n, const char *what,
                 const char *word)
@@ -204,6 +215,84 @@ static int add_skip(struct in *in, yaml_node_t *n)
     return set_text(in, &in->l->skip[in->l->n_skip++], n);
 }
 
+static int add_zero(struct in *in, yaml_node_t *n)
+{
+    return set_text(in, &in->l->zero[in->l->n_zero++], n);
+}
+
+/* Begin with the rules of another layout. */
+static int set_base(struct in *in, const yaml_node_t *k, yaml_node_t *v)
+{
+    struct bn_layout *l = in->l;
+    const char *name = text(in, v);
+
+    if (name == NULL)
+        return -1;
+    if (l->n_rule > 0 || l->n_skip > 0 || l->n_zero > 0 || l->families != 0
+        || l->prefix != NULL || l->scale_suffix != NULL
+        || strchr(name, '/') != NULL)
+        return fail(in, k, "comes first, and names a layout of this folder:",
+                    "base");
+    if (in->depth == MAX_BASES)
+        return fail(in, k, "more than 4 layouts one on the other:", "base");
+    char *path = l->path, *dir = bn_path_dir(path);
+    char *other = bn_asprintf("%s/%s.yaml", dir, name);
+    int rc = load(l, other, in->depth + 1, in->err);
+
+    if (rc == 0)
+        free(l->path);
+    l->path = path;
+    free(other);
+    free(dir);
+    return rc;
+}
+
+static int set_block(struct in *in, const yaml_node_t *v)
+{
+    const char *s = text(in, v);
+    char *end;
+    long n = s != NULL ? strtol(s, &end, 10) : 0;
+
+    if (s == NULL)
+        return -1;
+    if (*s == '\0' || *end != '\0' || n < 1 || n > 1 << 20)
+        return fail(in, v, "must be a number from 1:", s);
+    in->l->scale_block = (int)n;
+    return 0;
+}
+
+/* Keys with one value. 1: not one of them. */
+static int plain_key(struct in *in, const char *key, yaml_node_t *v)
+{
+    struct bn_layout *l = in->l;
+    int i;
+
+    if (strcmp(key, "scale_suffix") == 0)
+        return set_text(in, &l->scale_suffix, v);
+    if (strcmp(key, "scale_block") == 0)
+        return set_block(in, v);
+    if (strcmp(key, "scale_of") == 0) {
+        i = one_of(in, v, scales, BN_NSCALE);
+        l->scale_of = (enum bn_scale_of)(i < 0 ? 0 : i);
+        return i < 0 ? -1 : 0;
+    }
+    if (strcmp(key, "fp8_bytes") == 0) {
+        i = one_of(in, v, fp8, 2);
+        l->fp8_bytes = i == 0 ? BN_F8_E4M3 : BN_F8_E5M2;
+        return i < 0 ? -1 : 0;
+    }
+    return 1;
+}
+
+/* Room for n more; what is there stays. */
+static void *more(void *p, size_t have, size_t n, size_t size)
+{
+    char *q = bn_realloc(p, have + n + 1, size);
+
+    memset(q + have * size, 0, (n + 1) * size);
+    return q;
+}
+
 static int top_key(struct in *in, const char *key, yaml_node_t *v,
                    const yaml_node_t *k, void *arg)
 {
@@ -219,21 +308,36 @@ static int top_key(struct in *in, const char *key, yaml_node_t *v,
         l->reader = (enum bn_reader)(i < 0 ? 0 : i);
         return i < 0 ? -1 : 0;
     }
-    if (strcmp(key, "prefix") == 0)
+    if (strcmp(key, "base") == 0) {
+        *has_reader = true;
+        return set_base(in, k, v);
+    }
+    if (strcmp(key, "prefix") == 0) {
+        free(l->prefix);
+        l->prefix = NULL;
         return set_text(in, &l->prefix, v);
-    if (!rules && !families && strcmp(key, "skip") != 0)
+    }
+    int rc = plain_key(in, key, v);
+    if (rc <= 0)
+        return rc;
+    bool zero = strcmp(key, "zero_centered") == 0;
+    if (!rules && !families && !zero && strcmp(key, "skip") != 0)
         return fail(in, k, "unknown key", key);
     if (v->type != YAML_SEQUENCE_NODE)
         return fail(in, v, "must be a list", "");
     size_t n = (size_t)(v->data.sequence.items.top
                         - v->data.sequence.items.start);
     if (rules) {
-        l->rule = BN_NEWN(struct bn_layout_rule, n);
+        l->rule = more(l->rule, l->n_rule, n, sizeof(*l->rule));
         return each_item(in, v, add_rule);
     }
     if (families)
         return each_item(in, v, add_family);
-    l->skip = BN_NEWN(char *, n);
+    if (zero) {
+        l->zero = more(l->zero, l->n_zero, n, sizeof(*l->zero));
+        return each_item(in, v, add_zero);
+    }
+    l->skip = more(l->skip, l->n_skip, n, sizeof(*l->skip));
     return each_item(in, v, add_skip);
 }
 
@@ -248,13 +352,16 @@ static int parse(struct in *in)
         return -1;
     if (!has_reader || in->l->n_rule == 0)
         return fail(in, root, "a layout needs 'reader' and 'rules'", "");
+    if (in->l->scale_of == BN_SCALE_BLOCK && in->l->scale_block == 0)
+        return fail(in, root, "scale_of: block needs 'scale_block'", "");
     return 0;
 }
 
-int bn_layout_load(struct bn_layout *l, const char *path, struct bn_err *err)
+static int load(struct bn_layout *l, const char *path, int depth,
+                struct bn_err *err)
 {
-    struct bn_layout got = {.path = bn_strdup(path)};
-    struct in in = {.l = &got, .err = err};
+    struct bn_layout got = {.path = bn_strdup(path), .fp8_bytes = -1};
+    struct in in = {.l = &got, .depth = depth, .err = err};
     yaml_parser_t parser;
     size_t len;
     char *s = bn_file_read(path, MAX_FILE, &len, err);
@@ -283,6 +390,11 @@ int bn_layout_load(struct bn_layout *l, const char *path, struct bn_err *err)
     return rc;
 }
 
+int bn_layout_load(struct bn_layout *l, const char *path, struct bn_err *err)
+{
+    return load(l, path, 0, err);
+}
+
 void bn_layout_release(struct bn_layout *l)
 {
     for (size_t i = 0; i < l->n_rule; i++) {
@@ -292,6 +404,10 @@ void bn_layout_release(struct bn_layout *l)
     }
     for (size_t i = 0; i < l->n_skip; i++)
         free(l->skip[i]);
+    for (size_t i = 0; i < l->n_zero; i++)
+        free(l->zero[i]);
+    free(l->zero);
+    free(l->scale_suffix);
     free(l->rule);
     free(l->skip);
     free(l->prefix);

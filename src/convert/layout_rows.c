@@ -1,35 +1,10 @@
+/* Wrong ways to read the rows of q, k and v. */
 #include "config.h"
-#include "convert/layout_rows.h"
+#include "convert/layout_piece.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int64_t bn_form_row(enum bn_layout_form form, const struct bn_model_config *c,
-                    const int64_t *rows, int parts, int part, int64_t row)
-{
-    int64_t d = c->head_dim, groups = c->kv_heads, base = 0, all = 0;
-
-    switch (form) {
-    case BN_FORM_CONCAT:
-        for (int i = 0; i < part; i++)
-            base += rows[i];
-        return base + row;
-    case BN_FORM_GROUPED: {
-        int64_t share = rows[part] / groups;
-
-        for (int i = 0; i < parts; i++)
-            all += rows[i];
-        for (int i = 0; i < part; i++)
-            base += rows[i] / groups;
-        return row / share * (all / groups) + base + row % share;
-    }
-    case BN_FORM_NEIGHBOURS:
-        return row / d * d + row % (d / 2) * 2 + row % d / (d / 2);
-    default:
-        return row;
-    }
-}
 
 /* The rule that makes q's weight; NULL: none. */
 static const struct bn_layout_rule *rule_of_q(const struct bn_layout *l)
@@ -49,17 +24,19 @@ static bool remap(enum bn_layout_form right, enum bn_layout_form wrong,
 {
     int64_t all = 0, at = 0;
     bool differs = false;
+    int g = c->kv_heads, d = c->head_dim;
 
     for (int i = 0; i < parts; i++)
         all += rows[i];
     int32_t *holds = BN_NEWN(int32_t, (size_t)all);
     for (int i = 0; i < parts; i++)
         for (int64_t r = 0; r < rows[i]; r++)
-            holds[bn_form_row(right, c, rows, parts, i, r)] = (int32_t)at++;
+            holds[bn_form_row(right, g, d, rows, parts, i, r)] =
+                (int32_t)at++;
     at = 0;
     for (int i = 0; i < parts; i++)
         for (int64_t r = 0; r < rows[i]; r++, at++) {
-            map[at] = holds[bn_form_row(wrong, c, rows, parts, i, r)];
+            map[at] = holds[bn_form_row(wrong, g, d, rows, parts, i, r)];
             differs = differs || map[at] != at;
         }
     free(holds);

@@ -5,7 +5,10 @@ src_convert_libconvert_a_SOURCES = \
 	src/convert/gguf_tokenizer.c src/convert/gguf_tokenizer.h \
 	src/convert/layout.c src/convert/layout.h \
 	src/convert/layout_config.c src/convert/layout_file.c \
-	src/convert/layout_rows.c src/convert/layout_rows.h \
+	src/convert/layout_piece.c src/convert/layout_piece.h \
+	src/convert/layout_rows.c \
+	src/convert/merge.c src/convert/merge.h \
+	src/convert/prepare.c \
 	src/convert/probe.c src/convert/probe.h \
 	src/convert/run.c src/convert/run.h \
 	src/convert/same_config.c \
@@ -20,12 +23,17 @@ layoutsdir = $(pkgdatadir)/templates/layouts
 dist_layouts_DATA = \
 	templates/layouts/gguf-llama.yaml \
 	templates/layouts/gguf-qwen.yaml \
+	templates/layouts/hf-fp8.yaml \
 	templates/layouts/hf-torch.yaml \
 	templates/layouts/llama2c.yaml \
+	templates/layouts/megatron-1p.yaml \
 	templates/layouts/megatron.yaml \
 	templates/layouts/meta.yaml \
 	templates/layouts/phi3.yaml \
+	templates/layouts/te-fp8.yaml \
 	templates/layouts/te-grouped.yaml \
+	templates/layouts/te-layer-fused.yaml \
+	templates/layouts/te-layer.yaml \
 	templates/layouts/te.yaml
 
 if HAVE_CMOCKA
@@ -44,6 +52,6 @@ src_convert_test_run_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 endif
 
 convert_sharness = t/t7100-convert.t t/t7101-gguf-tokenizer.t \
-	t/t7102-convert-verify.t
+	t/t7102-convert-verify.t t/t7103-convert-formats.t
 TESTS += $(convert_sharness)
 EXTRA_DIST += $(convert_sharness) t/convert/edit.py t/convert/make_gguf.py

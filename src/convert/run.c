@@ -15,6 +15,7 @@
 struct work {
     const struct bn_convert_job *j;
     struct bn_layout l;
+    struct bn_tensors raw, *shard; /* as the files hold them */
     struct bn_tensors src, out;
     struct bn_model_config c;
     struct bn_params ps; /* of the whole model: the order of writing */
@@ -44,9 +45,9 @@ static json_t *read_config(const struct work *w, const char **where,
     if (j->config != NULL)
         return bn_json_load(j->config, err);
     if (w->l.reader == BN_READ_GGUF)
-        return bn_config_of_gguf(&w->src, j->source, err);
+        return bn_config_of_gguf(&w->raw, j->source, err);
     if (w->l.reader == BN_READ_LLAMA2C)
-        return bn_config_of_llama2c(&w->src, j->source, err);
+        return bn_config_of_llama2c(&w->raw, j->source, err);
     if (bn_is_dir(j->source)) {
         char *path = bn_path_join(j->source, "config.json");
         json_t *o = bn_json_load(path, err);
@@ -70,8 +71,8 @@ static int check_own_config(const struct work *w, struct bn_err *err)
     if (j->config == NULL || !in_itself(w))
         return 0;
     o = w->l.reader == BN_READ_GGUF
-            ? bn_config_of_gguf(&w->src, j->source, &why)
-            : bn_config_of_llama2c(&w->src, j->source, &why);
+            ? bn_config_of_gguf(&w->raw, j->source, &why)
+            : bn_config_of_llama2c(&w->raw, j->source, &why);
     int rc = o != NULL
                  ? bn_model_config_parse(&own, o, j->source, NULL, &why)
                  : -1;
@@ -113,7 +114,7 @@ static int own_tokenizer(struct work *w, struct bn_err *err)
 
     if (w->l.reader != BN_READ_GGUF || carries(w, "tokenizer.json"))
         return 0;
-    if (bn_tokenizer_of_gguf(w->src.meta, w->j->source, &tokenizer, &config,
+    if (bn_tokenizer_of_gguf(w->raw.meta, w->j->source, &tokenizer, &config,
                              err) < 0)
         return -1;
     if (tokenizer == NULL)
@@ -123,6 +124,18 @@ static int own_tokenizer(struct work *w, struct bn_err *err)
     bn_str_adds(w->report, "tokenizer.json and tokenizer_config.json made of "
                            "the file's metadata\n");
     return 0;
+}
+
+static int prepare(struct work *w, struct bn_err *err)
+{
+    const struct bn_convert_job *j = w->j;
+
+    w->shard = BN_NEWN(struct bn_tensors, (size_t)j->n_shards + 1);
+    for (int i = 0; i < j->n_shards; i++)
+        if (bn_layout_open(&w->l, &w->shard[i], j->shards[i], err) < 0)
+            return -1;
+    return bn_layout_prepare(&w->l, &w->c, &w->raw, w->shard, j->n_shards,
+                             j->source, &w->src, w->report, err);
 }
 
 static int open_all(struct work *w, struct bn_err *err)
@@ -135,11 +148,15 @@ static int open_all(struct work *w, struct bn_err *err)
         return -1;
     if (w->j->reader >= 0)
         w->l.reader = (enum bn_reader)w->j->reader;
-    if (bn_layout_open(&w->l, &w->src, w->j->source, err) < 0)
+    if (bn_layout_open(&w->l, &w->raw, w->j->source, err) < 0)
         return -1;
     o = read_config(w, &where, err);
     if (o == NULL)
         return -1;
+    if (w->l.scale_suffix != NULL
+        && json_object_del(o, "quantization_config") == 0)
+        bn_str_adds(w->report, "'quantization_config' left out: the new "
+                               "folder's weights are not quantized\n");
     rc = bn_model_config_parse(&w->c, o, where, w->report, err);
     char *dir = config_dir(w);
     if (rc == 0)
@@ -149,7 +166,7 @@ static int open_all(struct work *w, struct bn_err *err)
     w->files.config = o;
     if (rc < 0 || check_own_config(w, err) < 0)
         return -1;
-    return own_tokenizer(w, err);
+    return own_tokenizer(w, err) < 0 ? -1 : prepare(w, err);
 }
 
 /* Hash of every matrix, in parallel, to find equal ones. */
@@ -304,6 +321,10 @@ static void work_release(struct work *w)
     bn_hf_files_release(&w->files);
     bn_tensors_close(&w->out);
     bn_tensors_close(&w->src);
+    for (int i = 0; w->shard != NULL && i < w->j->n_shards; i++)
+        bn_tensors_close(&w->shard[i]);
+    free(w->shard);
+    bn_tensors_close(&w->raw);
     bn_layout_release(&w->l);
 }
 
@@ -366,7 +387,8 @@ static int write_back(struct work *w, struct bn_err *err)
     if (rc < 0 || bn_layout_load(&w->l, w->j->layout, err) < 0
         || bn_safetensors_open(&w->src, w->j->source, err) < 0
         || bn_hf_check(&w->src, w->j->source, &w->c, w->report, err) < 0
-        || bn_layout_invert(&w->l, &w->c, &w->src, &w->out, err) < 0)
+        || bn_layout_invert(&w->l, &w->c, &w->src, &w->out, err) < 0
+        || bn_layout_unprepare(&w->l, &w->out, err) < 0)
         return -1;
     report_formats(w);
     struct bn_st_entry *e = BN_NEWN(struct bn_st_entry, w->out.n);

@@ -24,6 +24,9 @@ struct bn_convert_job {
     uint64_t max_bytes;  /* of one safetensors file */
     unsigned flags;      /* enum bn_convert_flags */
     int reader;          /* enum bn_reader instead of the layout's; -1 */
+    const char *const *shards; /* tensor-parallel ranks 1 and up, source
+                                * being rank 0: [n_shards] files */
+    int n_shards;
     const char *reference; /* as bn_verify's; NULL: none */
     const char *text;      /* to be predicted; NULL: a fixed one */
     int tokens;            /* of it to run; below 2: none */

@@ -4,10 +4,14 @@
     edit.py IN OUT pad NAME ROWS      with rows of zeros at the end
     edit.py IN OUT copy NAME NEW      a second tensor of the same data
     edit.py IN OUT turn NAME NEW      the same, its rows in reverse order
-    edit.py IN OUT fp8 SCALE SUFFIX BLOCK
-                                      matrices as F8_E4M3 and their scales
-                                      as F32 tensors, NAME + SUFFIX; SCALE is
-                                      tensor, row or block (BLOCK x BLOCK)
+    edit.py IN OUT fp8 SCALE SUFFIX BLOCK [TYPE]
+                                      matrices as E4M3 (TYPE: what the file
+                                      calls it) and their scales as F32
+                                      tensors, NAME + SUFFIX; SCALE is tensor,
+                                      row or block (BLOCK x BLOCK)
+    edit.py IN OUT shard RANK RANKS KV
+                                      a rank's part of a megatron checkpoint
+                                      with KV key-value heads
     edit.py IN OUT minus-one GLOB     1 taken from every element (F32)
 """
 import fnmatch
@@ -62,7 +66,7 @@ def e4m3(x):
     return sign | ((q if e == -6 and q < 8 else (e + 7) * 8 + q - 8))
 
 
-def fp8(tensors, kind, suffix, block):
+def fp8(tensors, kind, suffix, block, dtype="F8_E4M3"):
     out = {}
     for k, (t, shape, b) in tensors.items():
         if len(shape) != 2 or "embed" in k or "lm_head" in k:
@@ -84,9 +88,34 @@ def fp8(tensors, kind, suffix, block):
                                  / scale[r // h * nc + c // w])))
             for r in range(rows) for c in range(cols))
         dims = {"tensor": [1], "row": [rows, 1], "block": [nr, nc]}[kind]
-        out[k] = ("F8_E4M3", shape, codes)
+        out[k] = (dtype, shape, codes)
         out[k + suffix] = ("F32", dims, pack(scale))
     return out
+
+
+def shard(name, tensor, rank, ranks, kv):
+    """Megatron's tensor parallelism: whole groups of fused q, k and v; a
+    share of the gate, then of the up rows; columns of what follows; a run of
+    the vocabulary, padded to a multiple of the ranks."""
+    dtype, shape, b = tensor
+    n = len(b) // shape[0]
+    rows = [b[i * n:(i + 1) * n] for i in range(shape[0])]
+    if "linear_proj" in name or "linear_fc2" in name:
+        part = n // ranks
+        rows = [r[rank * part:(rank + 1) * part] for r in rows]
+        return dtype, [shape[0], shape[1] // ranks], b"".join(rows)
+    if "norm" in name:
+        return tensor
+    if "linear_fc1" in name:
+        half = len(rows) // 2
+        part = half // ranks
+        at = rank * part
+        rows = rows[at:at + part] + rows[half + at:half + at + part]
+    else:
+        rows += [b"\0" * n] * (-len(rows) % ranks)
+        part = len(rows) // ranks
+        rows = rows[rank * part:(rank + 1) * part]
+    return dtype, [len(rows)] + shape[1:], b"".join(rows)
 
 
 def main():
@@ -107,7 +136,9 @@ def main():
         rows = [b[i * n:(i + 1) * n] for i in range(shape[0])]
         t[args[1]] = (dtype, shape, b"".join(reversed(rows)))
     elif what == "fp8":
-        t = fp8(t, args[0], args[1], int(args[2]))
+        t = fp8(t, args[0], args[1], int(args[2]), *args[3:])
+    elif what == "shard":
+        t = {k: shard(k, v, *map(int, args)) for k, v in t.items()}
     elif what == "minus-one":
         for k in fnmatch.filter(t, args[0]):
             dtype, shape, b = t[k]
