@@ -3,9 +3,11 @@
 
 #include "sweep/sweep.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/thread.h"
@@ -147,28 +149,68 @@ static int64_t checkpoints_of(const struct bn_run *run)
            / run->save.save_steps;
 }
 
+static struct bn_yaml word(struct bn_place at, const char *text)
+{
+    return (struct bn_yaml){ .kind = BN_YAML_SCALAR, .at = at, .text = text,
+                             .quoted = true };
+}
+
+/* The run with the first 'n' settings, and its group. */
+static struct bn_run *make(struct build *b, struct bn_point *pt, size_t n,
+                           struct bn_problems *p)
+{
+    struct bn_run_parts parts = { .base = bn_sweep_base(b->s),
+                                  .settings = pt->settings, .nsettings = n };
+    struct bn_run *run = bn_run_make(&parts, p);
+    if (run)
+        pt->group = hash_of(run, group_keys, BN_COUNT(group_keys));
+    return run;
+}
+
+/* The same with what asha needs: points are compared within their group, so
+ * that one has to be known first. */
+static struct bn_run *make_asha(struct build *b, struct bn_point *pt, size_t n,
+                                struct bn_problems *p)
+{
+    const struct bn_sweep *s = b->s;
+    struct bn_problems none = { 0 };
+    struct bn_setting *set = pt->settings;
+    char hex[BN_HASH_HEX], number[24], *root = bn_sweep_asha_dir(s), *dir;
+
+    bn_run_free(make(b, pt, n, &none));
+    bn_problems_release(&none);
+    dir = bn_path_join(root, bn_hash_hex(pt->group, hex));
+    snprintf(number, sizeof(number), "%lld", (long long)s->asha_reduction);
+    struct bn_yaml where = word(pt->at, dir), by = word(pt->at, number);
+    struct bn_yaml metric = word(pt->at, s->rank_by);
+    const struct bn_yaml *rungs = bn_sweep_node(s, "asha_rungs");
+    by.quoted = false;
+    set[n++] = (struct bn_setting){ "asha_dir", &where };
+    set[n++] = (struct bn_setting){ "asha_rungs", rungs };
+    set[n++] = (struct bn_setting){ "asha_reduction", &by };
+    if (s->rank_by)
+        set[n++] = (struct bn_setting){ "asha_metric", &metric };
+    struct bn_run *run = make(b, pt, n, p);
+    free(root);
+    free(dir);
+    return run;
+}
+
 static void build_point(struct build *b, size_t i)
 {
     struct bn_sweep *s = b->s;
     struct bn_point *pt = &s->points[i];
     char *dir = bn_point_dir(s, pt);
-    struct bn_yaml out = { .kind = BN_YAML_SCALAR, .at = pt->at, .text = dir,
-                           .quoted = true };
-    struct bn_yaml name = { .kind = BN_YAML_SCALAR, .at = pt->at,
-                            .text = pt->name, .quoted = true };
+    struct bn_yaml out = word(pt->at, dir), name = word(pt->at, pt->name);
+    bool asha = s->scheduler == BN_SCHEDULER_ASHA && s->asha_rungs.n > 0;
 
-    pt->settings[pt->n].key = "output_dir";
-    pt->settings[pt->n].value = &out;
-    pt->settings[pt->n + 1].key = "run_name";
-    pt->settings[pt->n + 1].value = &name;
-    struct bn_run_parts parts = { .base = bn_sweep_base(s),
-                                  .settings = pt->settings,
-                                  .nsettings = pt->n + 2 };
-    struct bn_run *run = bn_run_make(&parts, &b->problems[i]);
+    pt->settings[pt->n] = (struct bn_setting){ "output_dir", &out };
+    pt->settings[pt->n + 1] = (struct bn_setting){ "run_name", &name };
+    struct bn_run *run = asha ? make_asha(b, pt, pt->n + 2, &b->problems[i])
+                              : make(b, pt, pt->n + 2, &b->problems[i]);
     if (run) {
         pt->run_yaml = bn_run_yaml(run);
         pt->hash = bn_hash_bytes(pt->run_yaml, strlen(pt->run_yaml));
-        pt->group = hash_of(run, group_keys, BN_COUNT(group_keys));
         pt->inputs = hash_of(run, input_keys, BN_COUNT(input_keys));
         pt->data = hash_set(pt, pt->n, b->data_keys);
         pt->memory = hash_set(pt, pt->n, b->memory_keys);

@@ -125,12 +125,12 @@ static void table_row(struct bn_str *b, const struct bn_sweep *s,
                         x->last.cell[c] == BN_CELL_NONFINITE ? "not finite"
                                                              : "missing");
     }
-    bn_str_addf(b, "<td>%s", bn_state_name(x->state));
-    if (x->remark[0]) {
-        bn_str_adds(b, ": ");
-        escape(b, x->remark);
-    }
+    struct bn_str words = { 0 };
+    bn_ranked_words(x, &words);
+    bn_str_adds(b, "<td>");
+    escape(b, words.s);
     bn_str_adds(b, "</td></tr>\n");
+    bn_str_release(&words);
 }
 
 static void group_table(struct bn_str *b, const struct bn_sweep *s,
@@ -325,7 +325,7 @@ static void summary(struct bn_str *b, const struct bn_sweep *s,
                         bn_state_name((enum bn_state)k));
     bn_str_adds(b, ".</p>\n<ul>\n");
     for (size_t i = 0; i < r->n; i++) {
-        if (r->v[i].place != 1)
+        if (r->v[i].place != 1 || r->v[i].state == BN_STATE_STOPPED)
             continue;
         bn_str_addf(b, "<li>Best of <a href=\"#group-%d\">group %d</a>: <b>",
                     r->v[i].group + 1, r->v[i].group + 1);

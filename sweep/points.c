@@ -31,8 +31,8 @@ static struct bn_point *add_point(struct bn_sweep *s, size_t *cap,
     struct bn_point *pt = &s->points[s->n++];
     memset(pt, 0, sizeof(*pt));
     pt->at = at;
-    /* two more for output_dir and run_name */
-    pt->settings = BN_NEWN(struct bn_setting, settings + 2);
+    /* more for what build.c sets: output_dir, run_name and four of asha */
+    pt->settings = BN_NEWN(struct bn_setting, settings + 6);
     return pt;
 }
 

@@ -60,6 +60,7 @@ static void read_share(void *arg, int index)
         bn_look(a->s, i, a->records, a->q, &look);
         a->v[i].point = i;
         a->v[i].state = look.state;
+        a->v[i].asha = look.asha;
         bn_last_read(path, &a->v[i].last);
         free(path);
     }
@@ -218,12 +219,39 @@ static void rank_equal(struct bn_ranking *r, struct bn_ranked **v, size_t n,
         v[i]->place = base + (int)i + 1;
 }
 
+static bool is_stopped(const struct bn_ranked *x)
+{
+    return x->state == BN_STATE_STOPPED;
+}
+
+/* Whether the numbers of two points mean the same. */
+static bool compares(const struct bn_ranked *x, const struct bn_ranked *y)
+{
+    return x->group == y->group && x->last.step == y->last.step
+           && is_stopped(x) == is_stopped(y);
+}
+
+/* What happened to it says more than how its file ends. */
+static void remark_stopped(struct bn_ranked *x)
+{
+    struct bn_str b = { 0 };
+
+    if (!is_stopped(x))
+        return;
+    bn_asha_words(&x->asha, &b);
+    snprintf(x->remark, sizeof(x->remark), "%.*s",
+             (int)sizeof(x->remark) - 1, b.s);
+    bn_str_release(&b);
+}
+
 static int by_step(const void *a, const void *b)
 {
     const struct bn_ranked *x = *(struct bn_ranked *const *)a;
     const struct bn_ranked *y = *(struct bn_ranked *const *)b;
     if (x->group != y->group)
         return x->group < y->group ? -1 : 1;
+    if (is_stopped(x) != is_stopped(y))
+        return is_stopped(x) ? 1 : -1;
     if (x->last.step != y->last.step)
         return x->last.step > y->last.step ? -1 : 1;
     return (x->point > y->point) - (x->point < y->point);
@@ -254,24 +282,24 @@ int bn_rank(const struct bn_sweep *s, struct bn_ranking *r,
     make_groups(s, r);
     struct bn_ranked **v = BN_NEWN(struct bn_ranked *, r->n + 1);
     size_t n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        if (judge(r, &r->v[i]))
-            v[n++] = &r->v[i];
+    for (size_t i = 0; i < r->n; i++) {
+        if (!judge(r, &r->v[i]))
+            continue;
+        remark_stopped(&r->v[i]);
+        v[n++] = &r->v[i];
+    }
     qsort(v, n, sizeof(*v), by_step);
     int base = 0;
     for (size_t i = 0, end; i < n; i = end) {
-        long step = v[i]->last.step;
-        int group = v[i]->group;
-        for (end = i + 1; end < n && v[end]->group == group
-                          && v[end]->last.step == step;)
+        for (end = i + 1; end < n && compares(v[i], v[end]);)
             end++;
-        if (i == 0 || v[i - 1]->group != group)
+        if (i == 0 || v[i - 1]->group != v[i]->group)
             base = 0;
-        if (base > 0)
+        if (base > 0 && !is_stopped(v[i]))
             for (size_t j = i; j < end; j++)
                 snprintf(v[j]->remark, sizeof(v[j]->remark),
                          "last evaluation at step %ld: behind those that "
-                         "went further", step);
+                         "went further", v[j]->last.step);
         rank_equal(r, v + i, end - i, base);
         base += (int)(end - i);
     }
@@ -287,6 +315,18 @@ void bn_ranking_release(struct bn_ranking *r)
 }
 
 /* --- Words -------------------------------------------------------------------------- */
+
+void bn_ranked_words(const struct bn_ranked *x, struct bn_str *out)
+{
+    const char *state = bn_state_name(x->state);
+
+    if (x->remark[0] == '\0')
+        bn_str_adds(out, state);
+    else if (bn_str_starts(x->remark, state))
+        bn_str_adds(out, x->remark);
+    else
+        bn_str_addf(out, "%s: %s", state, x->remark);
+}
 
 static void add_value(struct bn_str *b, const struct bn_yaml *y)
 {

@@ -8,8 +8,10 @@
  * loss ranks. 'rank_by' of the sweep makes one column decide alone.
  *
  * Compared are the last evaluations. A point that was evaluated at an
- * earlier step than others of its group comes after those; one with a value
- * that is not finite, or without an evaluation, comes last and unranked.
+ * earlier step than others of its group comes after those, and one that asha
+ * stopped after all that it did not: a number of half the way never wins over
+ * one of the whole. One with a value that is not finite, or without an
+ * evaluation, comes last and unranked.
  */
 #ifndef BN_SWEEP_RANK_H
 #define BN_SWEEP_RANK_H
@@ -21,6 +23,7 @@
 struct bn_ranked {
     size_t point;         /* index in the sweep */
     enum bn_state state;
+    struct bn_asha_verdict asha; /* state stopped */
     struct bn_last last;
     int group;            /* 0 .. ngroups-1, by first point */
     int place;            /* 1 is best; 0: unranked */
@@ -44,6 +47,8 @@ void bn_ranking_release(struct bn_ranking *r);
 const char *bn_rank_reason(const struct bn_ranking *r, enum bn_column c);
 /* "high is good", "low is good" or "not ranked". */
 const char *bn_rank_sense(const struct bn_ranking *r, enum bn_column c);
+/* Append its state and remark, as "done" or "failed: no evaluation". */
+void bn_ranked_words(const struct bn_ranked *x, struct bn_str *out);
 /* What a group shares, such as "max_length 1536"; malloc'ed. */
 char *bn_group_title(const struct bn_sweep *s, const struct bn_ranking *r,
                      int group);

@@ -92,14 +92,22 @@ void bn_report_text(const struct bn_sweep *s, const struct bn_ranking *r,
             cell_text(&x->last, col[k], text, sizeof(text));
             bn_str_addf(out, " %9s ", text);
         }
-        bn_str_addf(out, "  %s%s%s\n", bn_state_name(x->state),
-                    x->remark[0] ? ": " : "", x->remark);
+        bn_str_adds(out, "  ");
+        bn_ranked_words(x, out);
+        bn_str_addc(out, '\n');
     }
     bn_str_adds(out, "\n* columns of the last evaluation that rank; place is "
                      "the mean of the places in them\n");
     for (size_t k = 0; k < nc; k++)
         bn_str_addf(out, "%s: %s\n", bn_column_key(col[k]),
                     bn_rank_reason(r, col[k]));
+    for (size_t i = 0; i < r->n; i++)
+        if (r->v[i].state == BN_STATE_STOPPED) {
+            bn_str_adds(out, "points that asha stopped come after all that it "
+                             "did not: their numbers are of an earlier "
+                             "step\n");
+            break;
+        }
     if (r->ngroups > 1)
         bn_str_adds(out, "points with other data or lengths are ranked apart: "
                          "their numbers do not compare\n");
@@ -170,6 +178,11 @@ char *bn_report_best(const struct bn_sweep *s, const struct bn_ranking *r,
     if (best == NULL) {
         bn_fail(err, BN_ERR_DATA, "no point of '%s' can be ranked yet",
                 s->path);
+        return NULL;
+    }
+    if (best->state == BN_STATE_STOPPED) {
+        bn_fail(err, BN_ERR_DATA, "every point of '%s' that can be ranked was "
+                "stopped early by asha: there is no winner", s->path);
         return NULL;
     }
     const struct bn_point *pt = &s->points[best->point];

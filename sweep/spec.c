@@ -100,6 +100,15 @@ static const struct bn_sweep_key keys[] = {
       "CPUs of the tokenizing job" },
     { "tokenize_time", BN_SWEEP_TIME, AT(tokenize_time), "02:00:00", .help =
       "time limit of the tokenizing job" },
+    { "scheduler", BN_SWEEP_CHOICE, AT(scheduler), "none",
+      .choices = CHOICES("none", "asha"), .help =
+      "asha: stop points early by successive halving" },
+    { "asha_rungs", BN_SWEEP_LIST, AT(asha_rungs), .help =
+      "steps at which asha compares points by rank_by, each one of an"
+      " evaluation, such as [100, 200, 400]" },
+    { "asha_reduction", BN_SWEEP_INT, AT(asha_reduction), "3", 2, 1000,
+      .help = "the best 1/N of the points that have reached a rung go on, at"
+      " least one" },
     { "rank_by", BN_SWEEP_STR, AT(rank_by), .help =
       "metric that ranks first; by default nll_loss (orpo) or loss (sft)" },
 };
@@ -128,9 +137,20 @@ const struct bn_yaml *bn_sweep_full(const struct bn_sweep *s)
     return s->keep->full;
 }
 
+const struct bn_yaml *bn_sweep_node(const struct bn_sweep *s, const char *key)
+{
+    return bn_yaml_get(bn_yaml_root(s->keep->doc), key);
+}
+
+char *bn_sweep_asha_dir(const struct bn_sweep *s)
+{
+    return bn_asprintf("%s/.burnish/asha", s->dir);
+}
+
 bool bn_sweep_owns(const char *key)
 {
-    return strcmp(key, "output_dir") == 0 || strcmp(key, "run_name") == 0;
+    return strcmp(key, "output_dir") == 0 || strcmp(key, "run_name") == 0
+           || bn_str_starts(key, "asha_");
 }
 
 /* --- Values ------------------------------------------------------------ */
@@ -380,6 +400,24 @@ static struct bn_place place_of(const struct bn_yaml *root, const char *key)
     return y ? y->at : root->at;
 }
 
+/* What the rungs have to be is known to the rules of a run. */
+static void check_asha(struct bn_sweep *s, const struct bn_yaml *root,
+                       struct bn_problems *p)
+{
+    static const char *const only[] = { "asha_rungs", "asha_reduction" };
+    bool on = s->scheduler == BN_SCHEDULER_ASHA;
+
+    if (on && s->asha_rungs.n == 0)
+        bn_problem_add(p, place_of(root, "scheduler"),
+                       "scheduler asha needs asha_rungs: steps at which the "
+                       "points are compared");
+    for (size_t i = 0; i < BN_COUNT(only) && !on; i++)
+        if (bn_yaml_get(root, only[i]))
+            bn_problem_add(p, place_of(root, only[i]),
+                           "%s has no effect without scheduler: asha",
+                           only[i]);
+}
+
 static void check_keys(struct bn_sweep *s, const struct bn_yaml *root,
                        struct bn_problems *p)
 {
@@ -400,6 +438,7 @@ static void check_keys(struct bn_sweep *s, const struct bn_yaml *root,
     if (s->limit > 0 && s->launch != BN_LAUNCH_ARRAY)
         bn_problem_add(p, place_of(root, "limit"),
                        "limit has no effect unless launch is array");
+    check_asha(s, root, p);
     for (size_t i = 0; i < s->sbatch.n; i++)
         if (!bn_str_starts(s->sbatch.v[i], "--"))
             bn_problem_add(p, place_of(root, "sbatch"),

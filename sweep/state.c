@@ -26,8 +26,8 @@ char *bn_sweep_file(const struct bn_sweep *s, const char *file)
 const char *bn_state_name(enum bn_state s)
 {
     static const char *const name[] = { "new",    "pending", "running",
-                                        "done",   "failed",  "cancelled",
-                                        "lost" };
+                                        "done",   "stopped", "failed",
+                                        "cancelled", "lost" };
     return name[s];
 }
 
@@ -227,6 +227,27 @@ static bool read_history(const struct bn_sweep *s, const struct bn_point *p,
     return cancelled;
 }
 
+/* Whether asha ended a run that ended well, and by which verdict. */
+static bool was_stopped(const struct bn_sweep *s, const struct bn_point *p,
+                        struct bn_look *look)
+{
+    struct bn_err err;
+    int rc = 0;
+
+    if (s->scheduler == BN_SCHEDULER_ASHA) {
+        char *dir = bn_point_dir(s, p);
+        rc = bn_asha_last(&look->asha, dir, &err);
+        free(dir);
+    }
+    return rc > 0 && look->asha.stop;
+}
+
+void bn_asha_words(const struct bn_asha_verdict *v, struct bn_str *out)
+{
+    bn_str_addf(out, "stopped at step %ld by asha, rank %d of %d", v->step,
+                v->rank, v->of);
+}
+
 void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
              const struct bn_queue *q, struct bn_look *look)
 {
@@ -249,7 +270,8 @@ void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
     bool over = look->ended >= look->started && look->ended > 0;
 
     if (over && look->status == 0)
-        look->state = BN_STATE_DONE;
+        look->state = was_stopped(s, p, look) ? BN_STATE_STOPPED
+                                              : BN_STATE_DONE;
     else if (cancelled && !queued)
         look->state = BN_STATE_CANCELLED;
     else if (over && look->exit_class != BN_ERR_AGAIN)

@@ -10,8 +10,10 @@
 #ifndef BN_SWEEP_STATE_H
 #define BN_SWEEP_STATE_H
 
+#include "base/str.h"
 #include "sweep/slurm.h"
 #include "sweep/sweep.h"
+#include "train/asha.h"
 
 struct bn_record {
     uint32_t job;  /* array id; 0: launched here */
@@ -40,6 +42,7 @@ enum bn_state {
     BN_STATE_PENDING,  /* in the queue, not yet started or requeued */
     BN_STATE_RUNNING,
     BN_STATE_DONE,     /* its last run ended with 0 */
+    BN_STATE_STOPPED,  /* likewise, but early: asha stopped it at a rung */
     BN_STATE_FAILED,   /* it ended with a class that is not tried again */
     BN_STATE_CANCELLED, /* by burnish sweep cancel */
     BN_STATE_LOST,     /* its job is over and left no end: node failure
@@ -56,12 +59,16 @@ struct bn_look {
     double submitted, started, ended; /* 0: not */
     struct bn_record record;
     char node[64];       /* of the last start */
+    struct bn_asha_verdict asha; /* state stopped: by which */
 };
 
 /* Look at point 'i'. 'q' NULL: the queue could not be asked, and what has no
  * end is taken to run. */
 void bn_look(const struct bn_sweep *s, size_t i, const struct bn_records *r,
              const struct bn_queue *q, struct bn_look *look);
+
+/* Append "stopped at step 100 by asha, rank 5 of 8". */
+void bn_asha_words(const struct bn_asha_verdict *v, struct bn_str *out);
 
 /* "123", "123_4" or "-"; 'out' has 32 bytes. Returns 'out'. */
 char *bn_record_name(const struct bn_record *r, char *out);

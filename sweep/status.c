@@ -212,7 +212,8 @@ static void read_point(struct share *a, size_t i)
     bn_look(a->s, i, a->r, a->q, &st->look);
     if (st->look.record.time == 0)
         return;
-    if (st->look.state != BN_STATE_DONE)
+    if (st->look.state != BN_STATE_DONE
+        && st->look.state != BN_STATE_STOPPED)
         read_ranks(a->s, p, st, a->patience);
     read_speed(a->s, p, st);
     bool bad = st->look.state == BN_STATE_FAILED
@@ -296,6 +297,11 @@ static void add_remarks(struct bn_str *out, const struct bn_point *p,
     if (st->look.state == BN_STATE_RUNNING && st->size > st->ranks)
         bn_str_addf(out, "%s: %d of %d ranks have not said a word\n",
                     p->name, st->size - st->ranks, st->size);
+    if (st->look.state == BN_STATE_STOPPED) {
+        bn_str_addf(out, "%s: ", p->name);
+        bn_asha_words(&st->look.asha, out);
+        bn_str_addc(out, '\n');
+    }
     if (st->error[0] == '\0')
         return;
     bn_str_addf(out, "%s: ", p->name);
@@ -374,6 +380,13 @@ json_t *bn_status_json(const struct bn_sweep *s, const struct bn_status *v)
             json_object_set_new(o, "silent_ranks", json_integer(st->silent));
             json_object_set_new(o, "silent_since",
                                 json_real(st->silent_since));
+        }
+        if (st->look.state == BN_STATE_STOPPED) {
+            json_t *by = json_pack("{s:I, s:i, s:i}", "step",
+                                   (json_int_t)st->look.asha.step, "rank",
+                                   st->look.asha.rank, "of",
+                                   st->look.asha.of);
+            json_object_set_new(o, "stopped", by);
         }
         if (st->error[0])
             json_object_set_new(o, "error", json_string(st->error));

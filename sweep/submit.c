@@ -105,14 +105,18 @@ static int archive(struct work *w, const struct bn_point *p,
     char *dir = bn_point_dir(w->s, p);
     char *old = bn_sweep_file(w->s, "old");
     char *to = bn_asprintf("%s/%s-%.0f", old, p->name, bn_wall_time());
+    char *asha = bn_sweep_asha_dir(w->s);
     int rc = bn_mkdirs(old, err);
 
+    if (rc == 0)
+        rc = bn_asha_forget(asha, p->name, err);
     if (rc == 0 && rename(dir, to) < 0 && errno != ENOENT)
         rc = bn_fail(err, bn_err_from_errno(errno),
                      "cannot move '%s' away: %s", dir, strerror(errno));
     free(dir);
     free(old);
     free(to);
+    free(asha);
     return rc;
 }
 

@@ -19,6 +19,7 @@ enum bn_launch {
     BN_LAUNCH_SEQUENTIAL, /* one allocation, points in turn */
     BN_LAUNCH_LOCAL,      /* here, in turn, without Slurm */
 };
+enum bn_scheduler { BN_SCHEDULER_NONE, BN_SCHEDULER_ASHA };
 enum bn_tokenize { BN_TOKENIZE_JOB, BN_TOKENIZE_NOW, BN_TOKENIZE_NO };
 
 /* What one job asks for; strings are NULL where unset. */
@@ -51,7 +52,7 @@ struct bn_point {
 
 struct bn_sweep {
     char *path, *name, *dir; /* dir is absolute */
-    unsigned launch, tokenize;
+    unsigned launch, tokenize, scheduler;
     struct bn_resources res;
     int64_t limit;        /* tasks of the array at once; 0: all */
     int64_t max_requeues;
@@ -63,6 +64,8 @@ struct bn_sweep {
     struct bn_run_list modules, container, sbatch;
     struct bn_run_list environment; /* "NAME=value" */
     char *rank_by;        /* a metric, or NULL: the task's default */
+    struct bn_run_list asha_rungs; /* steps; empty without asha */
+    int64_t asha_reduction;
     struct bn_point *points;
     size_t n;
     struct bn_sweep_keep *keep; /* private: what places point into */
@@ -114,6 +117,11 @@ void *bn_sweep_alloc(struct bn_sweep *s, size_t n);
 const struct bn_yaml *bn_sweep_base(const struct bn_sweep *s);
 /* The keys of the winner's full run, or NULL. */
 const struct bn_yaml *bn_sweep_full(const struct bn_sweep *s);
+/* The node of a key of the sweep file, or NULL. */
+const struct bn_yaml *bn_sweep_node(const struct bn_sweep *s,
+                                    const char *key);
+/* malloc'ed: the folder where points leave their metrics for asha. */
+char *bn_sweep_asha_dir(const struct bn_sweep *s);
 /* Keys that a sweep sets itself and no file may. */
 bool bn_sweep_owns(const char *key);
 

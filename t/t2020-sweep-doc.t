@@ -20,7 +20,7 @@ test_expect_success 'every key of the file with its default' '
 '
 
 test_expect_success 'choices are those of the help' '
-    for key in launch tokenize; do
+    for key in launch tokenize scheduler; do
         burnish sweep --help | sed -n "s/^  $key  .* (\(.*\)) \[.*/\1/p" | sed "s/ | /\n/g" >choices &&
         test -s choices &&
         while read -r word; do
@@ -57,7 +57,7 @@ test_expect_success 'keys of status --json, states' '
     bn_doc_table "status --json" key >doc &&
     jq -r ".points[] | keys[]" json | sort -u >got &&
     sort doc >all && test -z "$(comm -23 got all)" &&
-    grep -v "$(printf "%s\n" silent_ranks silent_since seconds_left)" all >want &&
+    grep -v "$(printf "%s\n" silent_ranks silent_since seconds_left stopped)" all >want &&
     test_cmp want got &&
     { grep -o "set_n[a-z]*(o, \"[a-z_]*\"" "$BN_SRCDIR/sweep/status.c" | cut -d\" -f2
       jq -r ".points[] | select(.state == \"new\") | keys[]" json; } | sort -u >made &&

@@ -179,6 +179,14 @@ struct bn_run_lora {
     struct bn_run_list modules_to_save;
 };
 
+/* Early stopping by successive halving among the runs of a sweep. */
+struct bn_run_asha {
+    char *asha_dir;   /* NULL: off */
+    struct bn_run_list asha_rungs; /* ascending numbers of steps */
+    int64_t asha_reduction;
+    char *asha_metric; /* without "eval_"; never NULL */
+};
+
 struct bn_run {
     enum bn_run_task task;
     char *run_name;   /* never NULL: the last part of output_dir */
@@ -193,6 +201,7 @@ struct bn_run {
     struct bn_run_log log;
     struct bn_run_mesh mesh;
     struct bn_run_lora lora;
+    struct bn_run_asha asha;
     struct bn_run_origin *origin; /* private: where each value came from */
 };
 
@@ -295,6 +304,10 @@ struct bn_conf_key {
 /* The keys in the order of the help; '*n' of them. */
 const struct bn_conf_key *bn_conf_keys(size_t *n);
 const struct bn_conf_key *bn_conf_find(const char *name);
+/* Metrics of an evaluation that rank, without "eval_"; and whether more is
+ * better. NULL-terminated names. */
+const char *const *bn_conf_metrics(enum bn_run_task task);
+bool bn_conf_metric_rises(const char *name);
 /* The rules between keys: name and text of number i, or false. */
 bool bn_conf_rule(size_t i, const char **name, const char **text);
 /* All keys, for --help. */

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "conf/conf.h"
 
-enum { BN_CONF_NKEYS = 98 };
+enum { BN_CONF_NKEYS = 102 };
 /* Largest INT: what a double holds exactly. As 'max' it means no limit. */
 #define BN_CONF_INT_MAX 9007199254740992.0
 
@@ -54,10 +54,5 @@ void bn_run_rules(const struct bn_run *run, struct bn_problems *p);
 
 /* If 'name' is a word of another tool, what to write here; else NULL. */
 const char *bn_conf_foreign(const char *name);
-
-/* Metrics of an evaluation that rank, without "eval_"; and whether more is
- * better. NULL-terminated names. */
-const char *const *bn_conf_metrics(enum bn_run_task task);
-bool bn_conf_metric_rises(const char *name);
 
 #endif

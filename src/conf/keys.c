@@ -313,6 +313,18 @@ static const struct bn_conf_key keys[] = {
      .help = "scale by lora_alpha / sqrt (lora_r) instead"},
     {LIST(lora, modules_to_save), .flags = TRAJ,
      .help = "modules trained and saved whole beside the adapters"},
+
+    /* asha */
+    {STR(asha, asha_dir), .flags = PATH,
+     .help = "folder where runs leave their metric at each rung; with it, a"
+             " run that is not among the best at a rung ends there"},
+    {LIST(asha, asha_rungs), .unit = "steps",
+     .help = "steps at which runs are compared, each one of an evaluation"},
+    {INT(asha, asha_reduction), .dflt = "3", .min = 2, .max = 1000,
+     .help = "the best 1/asha_reduction of the runs that have reached a rung"
+             " go on, at least one"},
+    {STR(asha, asha_metric), .dflt = "loss", .orpo = "nll_loss",
+     .help = "evaluation metric that they are compared by"},
 };
 /* clang-format on */
 _Static_assert(BN_COUNT(keys) == BN_CONF_NKEYS, "set BN_CONF_NKEYS");
@@ -328,6 +340,7 @@ const struct bn_conf_group bn_conf_groups[] = {
     {"log", "Metrics"},
     {"mesh", "Devices and parallelism"},
     {"lora", "LoRA"},
+    {"asha", "Early stopping within a sweep"},
     {NULL, NULL},
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define WRITTEN(key) bn_run_written(r, key)
@@ -203,23 +204,78 @@ static bool best_steps(const struct bn_run *r, struct bn_str *why)
            && r->save.save_steps % r->eval.eval_steps != 0;
 }
 
-static bool best_metric(const struct bn_run *r, struct bn_str *why)
+/* Whether the task does not measure what 'key' names. */
+static bool unmeasured(const struct bn_run *r, const char *key,
+                       const char *metric, struct bn_str *why)
 {
     const char *const *names = bn_conf_metrics(r->task);
-    const char *metric = r->eval.metric_for_best_model;
     size_t n = 0;
 
     for (; names[n] != NULL; n++)
         if (strcmp(names[n], metric) == 0)
             return false;
     const char *near = bn_str_nearest(metric, names, n);
-    bn_str_addf(why, "metric_for_best_model: '%s' is not measured", metric);
+    bn_str_addf(why, "%s: '%s' is not measured", key, metric);
     if (near != NULL)
         bn_str_addf(why, "; did you mean '%s'?", near);
     else
         for (size_t i = 0; i < n; i++)
             bn_str_addf(why, "%s%s", i == 0 ? "; there is " : ", ", names[i]);
     return true;
+}
+
+static bool best_metric(const struct bn_run *r, struct bn_str *why)
+{
+    return unmeasured(r, "metric_for_best_model",
+                      r->eval.metric_for_best_model, why);
+}
+
+static bool asha_metric(const struct bn_run *r, struct bn_str *why)
+{
+    return r->asha.asha_dir != NULL
+           && unmeasured(r, "asha_metric", r->asha.asha_metric, why);
+}
+
+static bool asha_both(const struct bn_run *r, struct bn_str *why)
+{
+    bn_str_adds(why, "asha_dir and asha_rungs go together");
+    return (r->asha.asha_dir != NULL) != (r->asha.asha_rungs.n > 0);
+}
+
+static bool asha_rungs(const struct bn_run *r, struct bn_str *why)
+{
+    const struct bn_run_list *l = &r->asha.asha_rungs;
+    long long every = r->eval.eval_steps, last = 0;
+
+    if (r->asha.asha_dir == NULL || l->n == 0)
+        return false;
+    if (r->eval.eval_strategy != BN_RUN_STRATEGY_STEPS)
+        bn_str_adds(why, "asha_rungs needs eval_strategy: steps");
+    for (size_t i = 0; i < l->n && why->len == 0; i++) {
+        const char *t = l->v[i];
+        long long step = strtoll(t, NULL, 10);
+
+        if (*t == '\0' || t[strspn(t, "0123456789")] || step <= last)
+            bn_str_addf(why, "asha_rungs: '%s' is not a number of steps above"
+                             " %lld: they must ascend", t, last);
+        else if (step % every != 0)
+            bn_str_addf(why, "asha_rungs: %lld is not a multiple of"
+                             " eval_steps (%lld)", step, every);
+        else if (r->optim.max_steps > 0 && step >= r->optim.max_steps)
+            bn_str_addf(why, "asha_rungs: %lld is not below max_steps (%lld)",
+                        step, (long long)r->optim.max_steps);
+        last = step;
+    }
+    return why->len > 0;
+}
+
+static bool asha_name(const struct bn_run *r, struct bn_str *why)
+{
+    bn_str_addf(why, "run_name '%s' cannot name a file in asha_dir: leave out"
+                     " slashes, and take at most 200 characters",
+                r->run_name);
+    return r->asha.asha_dir != NULL
+           && (strchr(r->run_name, '/') != NULL || strlen(r->run_name) > 200);
 }
 
 static bool early_stop(const struct bn_run *r, struct bn_str *why)
@@ -380,6 +436,15 @@ static const struct rule {
      {"early_stopping_threshold", "early_stopping_patience"},
      "early_stopping_threshold goes with early_stopping_patience.",
      early_threshold},
+    {"asha-both", {"asha_rungs", "asha_dir"},
+     "asha_dir and asha_rungs go together.", asha_both},
+    {"asha-rungs", {"asha_rungs", "eval_steps", "eval_strategy", "max_steps"},
+     "asha_rungs are ascending multiples of eval_steps, below max_steps.",
+     asha_rungs},
+    {"asha-metric", {"asha_metric", "asha_dir", "task"},
+     "asha_metric is one that the task measures.", asha_metric},
+    {"asha-name", {"run_name", "asha_dir"},
+     "With asha_dir, run_name can name a file.", asha_name},
     {"max-steps", {"max_steps"}, "max_steps is positive or -1.", zero_steps},
     {"warmup-once", {"warmup_ratio", "warmup_steps"},
      "warmup_steps or warmup_ratio, not both.", warmup_twice},

@@ -209,6 +209,9 @@ static void derive(struct bn_run *run)
     if (bn_str_starts(e->metric_for_best_model, "eval_"))
         memmove(e->metric_for_best_model, e->metric_for_best_model + 5,
                 strlen(e->metric_for_best_model + 5) + 1);
+    if (bn_str_starts(run->asha.asha_metric, "eval_"))
+        memmove(run->asha.asha_metric, run->asha.asha_metric + 5,
+                strlen(run->asha.asha_metric + 5) + 1);
     if (e->greater_is_better == BN_RUN_AUTO)
         e->greater_is_better = bn_conf_metric_rises(e->metric_for_best_model)
                                    ? BN_RUN_YES

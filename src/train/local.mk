@@ -2,6 +2,7 @@
 noinst_LIBRARIES += src/train/libmetrics.a src/train/libplan.a \
 	src/train/libtrain.a
 src_train_libmetrics_a_SOURCES = \
+	src/train/asha.c src/train/asha.h \
 	src/train/data_opts.c src/train/data_opts.h \
 	src/train/metrics.c src/train/metrics.h \
 	src/train/tb.c src/train/tb.h
@@ -49,9 +50,11 @@ src/train/event.pb-c.c: $(top_srcdir)/src/train/event.proto
 		$(top_srcdir)/src/train/event.proto
 
 if HAVE_CMOCKA
-TRAIN_TESTS = src/train/test/gen_text.t src/train/test/metrics.t
+TRAIN_TESTS = src/train/test/asha.t src/train/test/gen_text.t src/train/test/metrics.t
 check_PROGRAMS += $(TRAIN_TESTS)
 TESTS += $(TRAIN_TESTS)
+src_train_test_asha_t_SOURCES = src/train/test/asha.c
+src_train_test_asha_t_LDADD = $(METRICS_LIBS) $(CMOCKA_LIBS)
 src_train_test_gen_text_t_SOURCES = src/train/test/gen_text.c
 src_train_test_gen_text_t_LDADD = $(TRAIN_LIBS) $(OPS_CUDA_LIBS) $(CMOCKA_LIBS)
 src_train_test_metrics_t_SOURCES = src/train/test/metrics.c

@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "base/signal.h"
 #include "base/str.h"
+#include "train/asha.h"
 #include "train/phase.h"
 #include "train/record.h"
 #include "train/save.h"
@@ -91,6 +92,40 @@ static bool hopeless(const struct loop *l)
     return patience > 0 && l->state.bad_evals >= patience;
 }
 
+/* At a rung: whether this run goes on. Only the leader looks at files; the
+ * others hear of it when they agree. */
+static int at_rung(struct loop *l, const double *metrics, long step,
+                   struct bn_err *err)
+{
+    const struct bn_run *run = l->run;
+    struct bn_asha_verdict v = {0};
+    double value = NAN;
+
+    if (!leads(l) || run->asha.asha_dir == NULL
+        || !bn_asha_is_rung(run, step))
+        return 0;
+    bn_record_find(l->t, metrics, run->asha.asha_metric, &value);
+    if (bn_asha_judge(&v, run, step, value, err) < 0)
+        return bn_err_prefix(err, "asha");
+    l->word.halt |= v.stop;
+    bn_info("step %ld: %s by asha: rank %d of %d by %s", step,
+            v.stop ? "stopped" : "goes on", v.rank, v.of,
+            run->asha.asha_metric);
+    return 0;
+}
+
+/* A run that was killed between its verdict and its end. */
+static int recall_verdict(struct loop *l, struct bn_err *err)
+{
+    struct bn_asha_verdict v;
+
+    if (!leads(l) || l->run->asha.asha_dir == NULL)
+        return 0;
+    int rc = bn_asha_last(&v, l->run->output_dir, err);
+    l->word.halt = rc > 0 && v.stop && v.step <= l->state.step;
+    return rc < 0 ? -1 : 0;
+}
+
 static void say_eval(const struct loop *l, const double *metrics, long step)
 {
     struct bn_str s = {0};
@@ -121,7 +156,7 @@ static int evaluate(struct loop *l, long step, struct bn_err *err)
     l->state.records++;
     judge(l, metrics, step);
     l->state.eval_step = step;
-    return 0;
+    return at_rung(l, metrics, step, err);
 }
 
 static int save(struct loop *l, long step, struct bn_err *err)
@@ -216,7 +251,8 @@ static int steps(struct loop *l, struct bn_err *err)
 
     if (agree(l, 0, err) < 0)
         return -1;
-    for (long step = l->state.step; step < total && !hopeless(l); step++) {
+    for (long step = l->state.step;
+         step < total && !hopeless(l) && !l->word.halt; step++) {
         if (l->word.stop != 0)
             return stop(l, step, err);
         int rc = one_step(l, step, err);
@@ -294,6 +330,8 @@ static int train(struct loop *l, struct bn_err *err)
     if (l->saver == NULL)
         return -1;
     if (leads(l) && open_metrics(l, err) < 0)
+        return -1;
+    if (recall_verdict(l, err) < 0)
         return -1;
     long done = l->state.step;
     bool owed = done == 0 ? l->run->eval.eval_on_start

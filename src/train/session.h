@@ -38,6 +38,7 @@ int bn_session_open(struct bn_session *s, const struct bn_run *run,
 struct bn_word {
     int stop;   /* out: a signal that asked to stop, or 0 */
     bool busy;  /* in the background */
+    bool halt;  /* the run is to end here, in order */
     int failed; /* out: the worst class of any rank, or 0 */
 };
 

@@ -6,6 +6,7 @@ SLURM_TESTS = \
 	t/t2000-sweep.t \
 	t/t2010-sweep-check.t \
 	t/t2020-sweep-doc.t \
+	t/t2030-asha.t \
 	t/t2100-mps.t \
 	t/t8000-cluster.t \
 	t/t8100-clean.t \
@@ -13,6 +14,7 @@ SLURM_TESTS = \
 	t/t8210-libslurm.t \
 	t/t8220-sweep-check.t \
 	t/t8300-preempt.t \
+	t/t8310-asha.t \
 	t/t8400-guide.t \
 	t/t8500-templates.t
 TESTS += $(SLURM_TESTS)

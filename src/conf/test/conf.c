@@ -324,6 +324,7 @@ static void expect_problem(const char *text, const char *want)
 }
 
 /* What is written after 'small', and what is said. */
+#define STEPS "eval_split: 0.1\neval_strategy: steps\neval_steps: 5\n"
 static void one_problem_each(void **state)
 {
     static const char *const cases[][2] = {
@@ -428,6 +429,28 @@ static void one_problem_each(void **state)
         {"early_stopping_threshold: 1", "r:5:1: early_stopping_threshold has"
                                         " no effect without"
                                         " early_stopping_patience"},
+        {"asha_dir: a", "r:5:1: asha_dir and asha_rungs go together"},
+        {"asha_rungs: [5]", "r:5:1: asha_dir and asha_rungs go together"},
+        {"asha_dir: a\nasha_rungs: [5]",
+         "r:6:1: asha_rungs needs eval_strategy: steps"},
+        {STEPS "asha_dir: a\nasha_rungs: [5, 12]",
+         "r:9:1: asha_rungs: 12 is not a multiple of eval_steps (5)"},
+        {STEPS "asha_dir: a\nasha_rungs: [10, 10]",
+         "r:9:1: asha_rungs: '10' is not a number of steps above 10: they"
+         " must ascend"},
+        {STEPS "asha_dir: a\nasha_rungs: [x]",
+         "r:9:1: asha_rungs: 'x' is not a number of steps above 0: they must"
+         " ascend"},
+        {STEPS "asha_dir: a\nasha_rungs: [5, 10]\nmax_steps: 10",
+         "r:9:1: asha_rungs: 10 is not below max_steps (10)"},
+        {STEPS "asha_dir: a\nasha_rungs: [5]\nasha_metric: wibbles",
+         "r:10:1: asha_metric: 'wibbles' is not measured; there is loss,"
+         " nll_loss, log_odds_ratio, log_odds_chosen, rewards/chosen,"
+         " rewards/rejected, rewards/margins, rewards/accuracies,"
+         " logps/chosen, logps/rejected"},
+        {STEPS "asha_dir: a\nasha_rungs: [5]\nrun_name: a/b",
+         "r:10:1: run_name 'a/b' cannot name a file in asha_dir: leave out"
+         " slashes, and take at most 200 characters"},
         {"max_steps: 0", "r:5:1: max_steps must be positive, or -1 for not"
                          " set"},
         {"warmup_steps: 5\nwarmup_ratio: 0.1",
