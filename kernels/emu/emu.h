@@ -16,7 +16,8 @@
  * after a line on standard error which says so.
  *
  * Not emulated: warp operations with partial masks, blocks that are no
- * multiple of a warp, waiting for another block, concurrency of streams.
+ * multiple of a warp, waiting for another block, concurrency of streams (but
+ * for work of other libraries, see runtime.h).
  * Not thread safe.
  */
 #ifndef BN_KERNELS_EMU_EMU_H

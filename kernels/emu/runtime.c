@@ -2,16 +2,27 @@
 #include "kernels/emu/runtime.h"
 #include "kernels/emu/state.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+/* A place in a stream: behind the work number 'number'. */
+struct place {
+    struct bn_emu_stream *stream; /* NULL: nothing to wait for */
+    uint64_t number;
+};
 struct bn_emu_stream {
     bool capturing;
+    uint64_t put, done; /* work of others: how much came, how much is over */
+    struct bn_emu_work work; /* number 'put', while done < put */
+    struct place after; /* of another stream, which this one waits for */
+    struct bn_emu_stream *next;
 };
 struct bn_emu_event {
     struct timespec at;
+    struct place place;
 };
 struct bn_emu_graph {
     int unused;
@@ -24,9 +35,12 @@ struct pinned {
 
 static cudaError_t last;
 static bool capturing, spoilt;
-static int devices = 1;
+static int devices = 1, device_in_use;
 static struct pinned *pinned;
 static struct bn_emu_calls calls;
+/* Streams with their work and events: queried by threads that watch. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct bn_emu_stream *streams;
 
 static cudaError_t ret(cudaError_t e)
 {
@@ -55,6 +69,76 @@ struct bn_emu_calls bn_emu_calls(void)
     return calls;
 }
 
+/* --- work of others ----------------------------------------------------- */
+
+static bool alive(const struct bn_emu_stream *s)
+{
+    const struct bn_emu_stream *at = streams;
+
+    while (at != NULL && at != s)
+        at = at->next;
+    return at != NULL;
+}
+
+/* With the lock held. A stream that is gone has done its work. */
+static bool passed(const struct place *p)
+{
+    const struct bn_emu_stream *s = p->stream;
+
+    return s == NULL || !alive(s) || s->done >= p->number
+           || (s->put == p->number && s->work.ready(s->work.arg));
+}
+
+/* Put the results of what is over in place; true if all of it is. */
+static bool settled(struct bn_emu_stream *s, uint64_t number)
+{
+    struct bn_emu_work work = {0};
+
+    pthread_mutex_lock(&lock);
+    bool over = !alive(s) || s->done >= number;
+    if (!over && s->work.ready(s->work.arg))
+        work = s->work;
+    pthread_mutex_unlock(&lock);
+    if (work.ready == NULL)
+        return over;
+    bn_emu_open();
+    work.finish(work.arg);
+    bn_emu_close();
+    pthread_mutex_lock(&lock);
+    s->done = s->put;
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+bool bn_emu_stream_idle(cudaStream_t stream)
+{
+    if (stream == NULL)
+        return true;
+    if (stream->after.stream != NULL
+        && !settled(stream->after.stream, stream->after.number))
+        return false;
+    stream->after.stream = NULL;
+    return settled(stream, stream->put);
+}
+
+void bn_emu_stream_put(cudaStream_t stream, const struct bn_emu_work *work)
+{
+    pthread_mutex_lock(&lock);
+    if (stream->done < stream->put)
+        abort();
+    stream->work = *work;
+    stream->put++;
+    pthread_mutex_unlock(&lock);
+}
+
+void bn_emu_stream_wait(cudaStream_t s)
+{
+    struct timespec t = {.tv_nsec = 20000};
+
+    while (!bn_emu_stream_idle(s))
+        nanosleep(&t, NULL);
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = devices;
@@ -63,8 +147,16 @@ cudaError_t cudaGetDeviceCount(int *count)
 
 cudaError_t cudaSetDevice(int device)
 {
-    return device >= 0 && device < devices ? cudaSuccess
-                                           : ret(cudaErrorInvalidDevice);
+    if (device < 0 || device >= devices)
+        return ret(cudaErrorInvalidDevice);
+    device_in_use = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = device_in_use;
+    return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
@@ -153,6 +245,17 @@ cudaError_t cudaFreeHost(void *p)
     return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
+                                     const void *p)
+{
+    a->type = bn_emu_is_device(p, 0) ? cudaMemoryTypeDevice
+                                     : cudaMemoryTypeUnregistered;
+    for (const struct pinned *b = pinned; b != NULL; b = b->next)
+        if ((const char *)p >= b->p && (const char *)p < b->p + b->size)
+            a->type = cudaMemoryTypeHost;
+    return cudaSuccess;
+}
+
 static bool is_pinned(const void *p, size_t n)
 {
     const char *c = p;
@@ -189,7 +292,7 @@ static cudaError_t copy(void *dst, const void *src, size_t n,
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n,
                             enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    (void)stream;
+    bn_emu_stream_wait(stream);
     if ((kind == cudaMemcpyHostToDevice && !is_pinned(src, n))
         || (kind == cudaMemcpyDeviceToHost && !is_pinned(dst, n))) {
         /* Pageable memory makes the call wait. */
@@ -208,10 +311,13 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src,
 
     if (width > dpitch || width > spitch)
         return ret(cudaErrorInvalidValue);
+    bn_emu_stream_wait(stream);
+    bn_emu_open(); /* once, not a row */
     for (size_t i = 0; i < height && e == cudaSuccess; i++)
         e = cudaMemcpyAsync((char *)dst + i * dpitch,
                             (const char *)src + i * spitch, width, kind,
                             stream);
+    bn_emu_close();
     return e;
 }
 
@@ -226,7 +332,7 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t n,
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t stream)
 {
-    (void)stream;
+    bn_emu_stream_wait(stream);
     if (n == 0)
         return cudaSuccess;
     if (!bn_emu_is_device(p, n)) {
@@ -243,11 +349,26 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     (void)flags;
     *stream = calloc(1, sizeof(**stream));
-    return *stream != NULL ? cudaSuccess : ret(cudaErrorMemoryAllocation);
+    if (*stream == NULL)
+        return ret(cudaErrorMemoryAllocation);
+    pthread_mutex_lock(&lock);
+    (*stream)->next = streams;
+    streams = *stream;
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    struct bn_emu_stream **at = &streams;
+
+    bn_emu_stream_wait(stream);
+    pthread_mutex_lock(&lock);
+    while (*at != NULL && *at != stream)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = stream->next;
+    pthread_mutex_unlock(&lock);
     free(stream);
     return cudaSuccess;
 }
@@ -264,21 +385,33 @@ static cudaError_t wait_for(const char *what)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    (void)stream;
+    bn_emu_stream_wait(stream);
     return wait_for("cudaStreamSynchronize");
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
+    for (struct bn_emu_stream *s = streams; s != NULL; s = s->next)
+        bn_emu_stream_wait(s);
     return wait_for("cudaDeviceSynchronize");
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned flags)
 {
-    (void)stream;
     (void)flags;
-    return event != NULL ? cudaSuccess : ret(cudaErrorInvalidValue);
+    if (event == NULL)
+        return ret(cudaErrorInvalidValue);
+    if (stream == NULL || event->place.stream == NULL
+        || event->place.stream == stream)
+        return cudaSuccess;
+    /* One other stream is all that a stream can wait for here. */
+    if (stream->after.stream != event->place.stream)
+        bn_emu_stream_wait(stream);
+    if (stream->after.stream == NULL
+        || stream->after.number < event->place.number)
+        stream->after = event->place;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
@@ -296,7 +429,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    (void)stream;
+    struct place here = {0};
+
+    if (stream != NULL && stream->done < stream->put)
+        here = (struct place){stream, stream->put};
+    else if (stream != NULL)
+        here = stream->after;
+    pthread_mutex_lock(&lock);
+    event->place = here;
+    pthread_mutex_unlock(&lock);
     return timespec_get(&event->at, TIME_UTC) == TIME_UTC
                ? cudaSuccess : ret(cudaErrorInvalidValue);
 }
@@ -310,13 +451,19 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    (void)event;
-    return cudaSuccess;
+    pthread_mutex_lock(&lock);
+    bool over = passed(&event->place);
+    pthread_mutex_unlock(&lock);
+    return over ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    (void)event;
+    struct place p = event->place;
+    struct timespec t = {.tv_nsec = 20000};
+
+    while (p.stream != NULL && !settled(p.stream, p.number))
+        nanosleep(&t, NULL);
     return wait_for("cudaEventSynchronize");
 }
 
@@ -366,7 +513,7 @@ void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,
                            struct bn_emu_dim block, size_t shared,
                            cudaStream_t stream, void (*fn)(void *), void *arg)
 {
-    (void)stream;
+    bn_emu_stream_wait(stream);
     ret((cudaError_t)bn_emu_launch(kernel, grid, block, shared, fn, arg));
 }
 

@@ -1,5 +1,7 @@
 /* The part of CUDA's runtime interface that Burnish uses, over emulated
- * device memory. Work on a stream is done at once, in the order of the calls.
+ * device memory. Work on a stream is done at once, in the order of the calls,
+ * but for what another library puts there (bn_emu_stream_put): whatever comes
+ * after that on the stream, or waits for an event after it, waits for it.
  * Names, values and meaning are CUDA's (CUDA Runtime API, 13.0).
  */
 #ifndef BN_KERNELS_EMU_RUNTIME_H
@@ -40,6 +42,15 @@ enum cudaMemcpyKind {
     cudaMemcpyDefault
 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered,
+    cudaMemoryTypeHost,
+    cudaMemoryTypeDevice,
+    cudaMemoryTypeManaged
+};
+struct cudaPointerAttributes {
+    enum cudaMemoryType type;
+};
 enum cudaStreamCaptureMode {
     cudaStreamCaptureModeGlobal,
     cudaStreamCaptureModeThreadLocal,
@@ -56,12 +67,15 @@ typedef struct bn_emu_graph *cudaGraph_t;
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
                                    int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaMalloc(void **p, size_t size);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMallocHost(void **p, size_t size);
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
+                                     const void *p);
 cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n,
                             enum cudaMemcpyKind kind, cudaStream_t stream);
@@ -101,6 +115,23 @@ void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,
                            struct bn_emu_dim block, size_t shared,
                            cudaStream_t stream, void (*fn)(void *),
                            void *arg);
+
+/* Work of another library (collectives) on a stream, which goes on elsewhere.
+ * 'ready' says from any thread whether it is over; 'finish' is then called
+ * once, with device memory open, by the thread that uses the stream. */
+struct bn_emu_work {
+    bool (*ready)(void *arg);
+    void (*finish)(void *arg);
+    void *arg;
+};
+/* Work may be put only on a stream that is idle. */
+void bn_emu_stream_put(cudaStream_t stream, const struct bn_emu_work *work);
+/* True if earlier work of the stream, and of those that it waits for, is
+ * over, whose results are then in place. Does not wait. */
+bool bn_emu_stream_idle(cudaStream_t stream);
+/* The same, but waits: before anything is done that comes next on it. */
+void bn_emu_stream_wait(cudaStream_t stream);
+
 /* Devices that exist: 1 unless set (0: cudaErrorInsufficientDriver, as on a
  * machine without a driver). */
 void bn_emu_set_devices(int count);

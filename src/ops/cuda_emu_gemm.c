@@ -11,6 +11,7 @@
 
 struct bn_cuda_gemm {
     struct bn_arena work;
+    cudaStream_t stream;
 };
 
 struct bn_cuda_gemm *bn_cuda_gemm_create(void *work, size_t bytes,
@@ -21,7 +22,7 @@ struct bn_cuda_gemm *bn_cuda_gemm_create(void *work, size_t bytes,
 
     (void)work;
     (void)bytes;
-    (void)stream;
+    s->stream = stream;
     if (bn_arena_init(&s->work, "matrix product scratch",
                       bn_gemm_work_cpu(1), err) == 0)
         return s;
@@ -50,6 +51,7 @@ int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
         }
     host.threads = 1;
     host.work = s->work.base;
+    bn_emu_stream_wait(s->stream);
     bn_emu_open();
     bn_gemm_cpu(&host);
     bn_emu_close();

@@ -1,8 +1,11 @@
 #include "config.h"
 #include "ops/ops.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void bn_dev_destroy(struct bn_dev *d)
 {
@@ -29,6 +32,9 @@ void bn_dev_fail(struct bn_dev *d, enum bn_err_code code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    bn_fail(&d->err, code, "%s", text);
+    pthread_mutex_lock(&lock);
+    if (!d->failed)
+        bn_fail(&d->err, code, "%s", text);
     d->failed = true;
+    pthread_mutex_unlock(&lock);
 }

@@ -193,8 +193,8 @@ struct bn_dev {
      * the order in which products read it, as large as the matrix. Set before
      * the first mat_changed; the same bits. */
     bool keep_packed;
-    bool failed;
-    struct bn_err err; /* the first failure */
+    _Atomic bool failed; /* set after 'err' is */
+    struct bn_err err;   /* the first failure */
     void *state;       /* of the back end */
     void (*destroy)(struct bn_dev *d);
 };
@@ -206,7 +206,8 @@ void bn_dev_destroy(struct bn_dev *d);
 
 /* The first failure since creation, as an error: -1, or 0 if all is well. */
 int bn_dev_check(struct bn_dev *d, struct bn_err *err);
-/* For back ends: keep the first failure. */
+/* For back ends, and for what works for them on another thread: keep the
+ * first failure. */
 void bn_dev_fail(struct bn_dev *d, enum bn_err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
