@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct bn_boot {
@@ -151,6 +152,20 @@ int bn_boot_fence(struct bn_boot *b, struct bn_err *err)
     return bn_pmix_fence(b->pmix, &b->wait, err);
 }
 
+int bn_boot_announce(struct bn_boot *b, const char *key, struct bn_err *err)
+{
+    return b->pmix != NULL ? bn_pmix_announce(b->pmix, key, err) : 0;
+}
+
+void bn_boot_absent(struct bn_boot *b, const char *key, const int *rank,
+                    int n, bool *absent)
+{
+    if (b->pmix != NULL)
+        bn_pmix_absent(b->pmix, key, rank, n, absent);
+    else
+        memset(absent, 0, (size_t)n * sizeof(*absent));
+}
+
 #ifndef HAVE_PMIX
 struct bn_pmix *bn_pmix_open(struct bn_boot_info *info, struct bn_err *err)
 {
@@ -177,5 +192,18 @@ int bn_pmix_fence(struct bn_pmix *p, const struct bn_pmix_wait *wait,
 {
     (void)p, (void)wait;
     return bn_fail(err, BN_ERR_BUG, "no PMIx");
+}
+
+int bn_pmix_announce(struct bn_pmix *p, const char *key, struct bn_err *err)
+{
+    (void)p, (void)key;
+    return bn_fail(err, BN_ERR_BUG, "no PMIx");
+}
+
+void bn_pmix_absent(struct bn_pmix *p, const char *key, const int *rank,
+                    int n, bool *absent)
+{
+    (void)p, (void)key, (void)rank;
+    memset(absent, 0, (size_t)n * sizeof(*absent));
 }
 #endif

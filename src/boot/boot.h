@@ -2,6 +2,7 @@
 #ifndef BN_BOOT_BOOT_H
 #define BN_BOOT_BOOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -35,5 +36,12 @@ int bn_boot_bcast(struct bn_boot *b, void *buf, size_t len,
 /* Wait for all ranks; ends with an error that names those that do not come,
  * and says for whom it waits after 30 s. Collective. */
 int bn_boot_fence(struct bn_boot *b, struct bn_err *err);
+
+/* Let the other ranks see that this one is at 'key' (< 200 bytes, said once),
+ * and ask which of rank[n] are not seen there: absent[i]. They are given a
+ * second to get there. Local; any thread. */
+int bn_boot_announce(struct bn_boot *b, const char *key, struct bn_err *err);
+void bn_boot_absent(struct bn_boot *b, const char *key, const int *rank,
+                    int n, bool *absent);
 
 #endif

@@ -166,34 +166,48 @@ static void key_of(char *key, const char *what, int round)
     snprintf(key, PMIX_MAX_KEYLEN, "burnish.%s.%d", what, round);
 }
 
-/* Ranks that have not yet announced 'key', as "1, 5": each is asked for it
- * and given a second, all at once. */
-static void missing(struct bn_pmix *p, const char *key, struct bn_str *out)
+/* Each is asked for the key and given a second, all at once. */
+void bn_pmix_absent(struct bn_pmix *p, const char *key, const int *rank,
+                    int n, bool *absent)
 {
-    struct waiter **w = BN_NEWN(struct waiter *, (size_t)p->size);
+    struct waiter **w = BN_NEWN(struct waiter *, (size_t)n);
     double until = bn_now() + 1;
 
-    for (int r = 0; r < p->size; r++) {
+    for (int i = 0; i < n; i++) {
         pmix_proc_t who = p->self;
 
-        who.rank = (pmix_rank_t)r;
-        w[r] = waiter_create();
-        pmix_status_t s = PMIx_Get_nb(&who, key, NULL, 0, looked_up, w[r]);
+        who.rank = (pmix_rank_t)rank[i];
+        w[i] = waiter_create();
+        pmix_status_t s = PMIx_Get_nb(&who, key, NULL, 0, looked_up, w[i]);
         if (s != PMIX_SUCCESS)
-            finished(s, w[r]);
+            finished(s, w[i]);
     }
-    for (int r = 0; r < p->size; r++) {
+    for (int i = 0; i < n; i++) {
         double left = until - bn_now();
-        bool came = waiter_wait(w[r], left > 0 ? left : 0)
-                    && w[r]->status == PMIX_SUCCESS;
 
-        if (!came && r != (int)p->self.rank)
-            bn_str_addf(out, "%s%d", out->len > 0 ? ", " : "", r);
-        waiter_leave(w[r]);
+        absent[i] = !waiter_wait(w[i], left > 0 ? left : 0)
+                    || w[i]->status != PMIX_SUCCESS;
+        waiter_leave(w[i]);
     }
+    free(w);
+}
+
+/* Ranks that have not yet announced 'key', as "1, 5". */
+static void missing(struct bn_pmix *p, const char *key, struct bn_str *out)
+{
+    int *rank = BN_NEWN(int, (size_t)p->size);
+    bool *absent = BN_NEWN(bool, (size_t)p->size);
+
+    for (int r = 0; r < p->size; r++)
+        rank[r] = r;
+    bn_pmix_absent(p, key, rank, p->size, absent);
+    for (int r = 0; r < p->size; r++)
+        if (absent[r] && r != (int)p->self.rank)
+            bn_str_addf(out, "%s%d", out->len > 0 ? ", " : "", r);
     if (out->len == 0)
         bn_str_adds(out, "(unknown)");
-    free(w);
+    free(rank);
+    free(absent);
 }
 
 /* A rank that has failed will not come. */
@@ -260,19 +274,26 @@ static int put(const char *key, pmix_value_t *v, struct bn_err *err)
     return 0;
 }
 
+int bn_pmix_announce(struct bn_pmix *p, const char *key, struct bn_err *err)
+{
+    pmix_value_t here = {.type = PMIX_INT32, .data.int32 = 1};
+
+    (void)p;
+    return put(key, &here, err);
+}
+
 /* Announce this rank, then meet the others, collecting what they put. */
 static int meet(struct bn_pmix *p, const struct bn_pmix_wait *wait,
                 struct bn_err *err)
 {
     char key[PMIX_MAX_KEYLEN + 1];
-    pmix_value_t here = {.type = PMIX_INT32, .data.int32 = 1};
     pmix_proc_t all = p->self;
     pmix_info_t info;
     bool collect = true;
     int rc;
 
     key_of(key, "here", p->round);
-    if (put(key, &here, err) < 0)
+    if (bn_pmix_announce(p, key, err) < 0)
         return -1;
     all.rank = PMIX_RANK_WILDCARD;
     PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);

@@ -21,5 +21,9 @@ int bn_pmix_bcast(struct bn_pmix *p, void *buf, size_t len,
                   const struct bn_pmix_wait *wait, struct bn_err *err);
 int bn_pmix_fence(struct bn_pmix *p, const struct bn_pmix_wait *wait,
                   struct bn_err *err);
+/* As bn_boot_announce and bn_boot_absent. */
+int bn_pmix_announce(struct bn_pmix *p, const char *key, struct bn_err *err);
+void bn_pmix_absent(struct bn_pmix *p, const char *key, const int *rank,
+                    int n, bool *absent);
 
 #endif
