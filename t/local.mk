@@ -22,6 +22,7 @@ SHARNESS_TESTS = \
 	t/t6100-emulated-gpu.t \
 	t/t6101-emulated-gpu-orpo.t \
 	t/t6110-emulated-generate.t \
+	t/t6120-emulated-ranks.t \
 	t/t7001-resume.t \
 	t/t4202-train-features.t \
 	t/t4201-bad-input.t \
@@ -40,6 +41,7 @@ SHARNESS_TESTS = \
 	t/t4101-generate.t \
 	t/t5000-boot.t \
 	t/t5010-comm.t \
+	t/t5020-nccl.t \
 	t/t6000-no-gpu.t \
 	t/t6001-cuda-build.t
 TESTS += $(SHARNESS_TESTS)

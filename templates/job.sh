@@ -43,9 +43,14 @@ bn_say()
 }
 
 # bn_nccl one|many: GPUs of one node talk over NVLink; of many, over what
-# NCCL finds. A value set by the sweep's environment stays.
+# NCCL finds. A value set by the sweep's environment stays. Algorithm and
+# protocol are pinned because they decide the order of sums: left to NCCL, they
+# change with the size of a message and with the machine, and so do the bits of
+# a run that is repeated or resumed (burnish-train sets the same by itself).
 bn_nccl()
 {
+    export NCCL_ALGO=${NCCL_ALGO:-Ring}
+    export NCCL_PROTO=${NCCL_PROTO:-Simple}
     export NCCL_BUFFSIZE=${NCCL_BUFFSIZE:-134217728}
     export NCCL_P2P_LEVEL=${NCCL_P2P_LEVEL:-NVL}
     if test "$1" = one; then

@@ -34,23 +34,23 @@ burnish_LDADD = src/cmd/libcmd.a $(SWEEP_LIBS) $(CKPTIO_LIBS) $(PLAN_LIBS) \
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c
-burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)
+burnish_train_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DEVICE_LIBS)
 
 # The same over the emulated device, for tests: device: cuda without a GPU
 check_PROGRAMS += src/cmd/burnish-train-emu
 src_cmd_burnish_train_emu_SOURCES = src/cmd/burnish-train.c
 src_cmd_burnish_train_emu_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) \
-	$(OPS_EMU_LIBS)
+	$(DEVICE_EMU_LIBS)
 
 bin_PROGRAMS += burnish-generate
 burnish_generate_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 burnish_generate_SOURCES = src/cmd/burnish-generate.c \
 	src/cmd/lines.c src/cmd/lines.h \
 	src/cmd/prompts.c src/cmd/prompts.h
-burnish_generate_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)
+burnish_generate_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DEVICE_LIBS)
 
 check_PROGRAMS += src/cmd/burnish-generate-emu
 src_cmd_burnish_generate_emu_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 src_cmd_burnish_generate_emu_SOURCES = $(burnish_generate_SOURCES)
 src_cmd_burnish_generate_emu_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) \
-	$(OPS_EMU_LIBS)
+	$(DEVICE_EMU_LIBS)

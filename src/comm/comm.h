@@ -4,7 +4,9 @@
  * that does not come is an error of class again that names it.
  *
  * Sums are in a fixed order of ranks, so a layout gives the same bits every
- * time. Buffers lie in the domain of the back end's device.
+ * time. Buffers lie in the domain of the back end's device; with nccl those of
+ * a call may also all lie in host memory, and a failure may show only in a
+ * later call or at the device (comm/nccl.h).
  */
 #ifndef BN_COMM_COMM_H
 #define BN_COMM_COMM_H

@@ -56,7 +56,7 @@ TESTS += $(TRAIN_TESTS)
 src_train_test_asha_t_SOURCES = src/train/test/asha.c
 src_train_test_asha_t_LDADD = $(METRICS_LIBS) $(CMOCKA_LIBS)
 src_train_test_gen_text_t_SOURCES = src/train/test/gen_text.c
-src_train_test_gen_text_t_LDADD = $(TRAIN_LIBS) $(OPS_CUDA_LIBS) $(CMOCKA_LIBS)
+src_train_test_gen_text_t_LDADD = $(TRAIN_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS)
 src_train_test_metrics_t_SOURCES = src/train/test/metrics.c
 src_train_test_metrics_t_LDADD = $(METRICS_LIBS) $(CMOCKA_LIBS)
 endif
@@ -72,7 +72,7 @@ src_train_bench_bench_step_SOURCES = src/train/bench/step.c
 check_PROGRAMS += src/train/test/mutant
 src_train_test_mutant_SOURCES = src/train/test/mutant.c \
 	src/cmd/burnish-train.c
-src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(OPS_CUDA_LIBS)
+src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DEVICE_LIBS)
 src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
 	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train
 
@@ -90,5 +90,5 @@ if HAVE_CMOCKA
 check_PROGRAMS += src/train/test/watch.t
 TESTS += src/train/test/watch.t
 src_train_test_watch_t_SOURCES = src/train/test/watch.c
-src_train_test_watch_t_LDADD = $(TRAIN_LIBS) $(OPS_CUDA_LIBS) $(CMOCKA_LIBS)
+src_train_test_watch_t_LDADD = $(TRAIN_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS)
 endif

@@ -6,9 +6,11 @@
 #include "base/signal.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "comm/nccl.h"
 #include "train/device.h"
 #include "train/phase.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,24 +84,6 @@ static int open_boot(struct bn_session *s, unsigned flags, struct bn_err *err)
     return 0;
 }
 
-static int open_ranks(struct bn_session *s, struct bn_err *err)
-{
-    const struct bn_run_mesh *m = &s->run->mesh;
-
-    if (bn_boot_fence(s->boot, err) < 0)
-        return -1;
-    s->world = s->info.size == 1
-                   ? bn_comm_self()
-                   : bn_comm_mpi(s->info.rank, s->info.size, m->ddp_timeout,
-                                 &s->watch, err);
-    if (s->world == NULL)
-        return -1;
-    return bn_mesh_init(&s->mesh, s->world, (int)m->data_parallel_size,
-                        (int)m->tensor_parallel_size,
-                        (int)m->pipeline_parallel_size,
-                        (int)m->context_parallel_size, err);
-}
-
 /* Ranks that a launcher left unbound share the node's CPUs: threads of all
  * of them on every CPU make each step many times slower. 0: as many as this
  * process may use. */
@@ -124,13 +108,68 @@ static int open_device(struct bn_session *s, struct bn_err *err)
                                         .strict = m->strict_device};
 
     s->dev = bn_device_open(&want, err);
-    if (s->dev == NULL)
+    return s->dev != NULL ? 0 : -1;
+}
+
+/* What rank 0 tells all when they meet. */
+struct hello {
+    char device[16]; /* on which it computes */
+    struct bn_nccl_id id;
+};
+
+/* Meet: ranks must compute on one kind of device. 'device: auto' is decided by
+ * each rank, and a node may lack its driver. */
+static int meet(struct bn_session *s, struct hello *h, struct bn_err *err)
+{
+    bool gpu = strcmp(s->dev->name, "cuda") == 0;
+
+    *h = (struct hello){0};
+    snprintf(h->device, sizeof(h->device), "%s", s->dev->name);
+    if (gpu && s->info.size > 1 && s->info.rank == 0
+        && bn_nccl_id(&h->id, err) < 0)
         return -1;
-    /* Collectives go through MPI, which is given host memory. */
-    if (s->info.size > 1 && strcmp(s->dev->name, "cpu") != 0)
-        return bn_fail(err, BN_ERR_USAGE, "%d ranks on GPUs are not supported:"
-                       " start one rank, or give device: cpu", s->info.size);
+    if (bn_boot_bcast(s->boot, h, sizeof(*h), err) < 0)
+        return -1;
+    if (strcmp(h->device, s->dev->name) != 0)
+        return bn_fail(err, BN_ERR_USAGE, "rank 0 computes on %s and this "
+                       "one on %s: give device: cuda or device: cpu",
+                       h->device, s->dev->name);
     return 0;
+}
+
+static struct bn_comm *connect_ranks(struct bn_session *s,
+                                     const struct hello *h,
+                                     struct bn_err *err)
+{
+    double timeout = s->run->mesh.ddp_timeout;
+    const struct bn_nccl_options o = {.rank = s->info.rank,
+                                      .size = s->info.size,
+                                      .timeout = timeout,
+                                      .watch = &s->watch,
+                                      .boot = s->boot,
+                                      .dying = bn_phase_fail};
+
+    if (s->info.size == 1)
+        return bn_comm_self();
+    if (strcmp(s->dev->name, "cuda") == 0)
+        return bn_comm_nccl(&h->id, &o, s->dev, err);
+    return bn_comm_mpi(s->info.rank, s->info.size, timeout, &s->watch, err);
+}
+
+static int open_ranks(struct bn_session *s, struct bn_err *err)
+{
+    const struct bn_run_mesh *m = &s->run->mesh;
+    struct hello h;
+
+    if (meet(s, &h, err) < 0)
+        return -1;
+    s->world = connect_ranks(s, &h, err);
+    if (s->world == NULL)
+        return -1;
+    return bn_mesh_init(&s->mesh, s->world, (int)m->data_parallel_size,
+                        (int)m->tensor_parallel_size,
+                        (int)m->pipeline_parallel_size,
+                        (int)m->context_parallel_size, err);
 }
 
 static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
@@ -148,7 +187,7 @@ static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
         && open_data(s, flags, err) < 0)
         return -1;
     bn_phase_set("boot", 0);
-    if (open_ranks(s, err) < 0 || open_device(s, err) < 0)
+    if (open_device(s, err) < 0 || open_ranks(s, err) < 0)
         return -1;
     bn_phase_set("load", 0);
     s->trainer = bn_trainer_create(s->run, &s->cfg, s->train, s->eval,
@@ -200,13 +239,13 @@ int bn_session_open(struct bn_session *s, const struct bn_run *run,
 
 void bn_session_close(struct bn_session *s, bool failed)
 {
-    bn_trainer_destroy(s->trainer);
-    bn_device_close(s->dev);
     if (failed && s->world != NULL)
         s->world->ops->leave(s->world);
+    bn_trainer_destroy(s->trainer);
     if (s->mesh.world != NULL)
         bn_mesh_release(&s->mesh);
     bn_comm_destroy(s->world);
+    bn_device_close(s->dev); /* the groups used it */
     bn_phase_end();
     bn_boot_destroy(s->boot);
     bn_tokens_close(s->eval);

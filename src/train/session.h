@@ -1,6 +1,6 @@
 /* The parts of a run in the order in which they may be made: who am I (which
- * waits for nobody), data on disk, and only then a meeting of the ranks,
- * communicator, device, model.
+ * waits for nobody), data on disk, device, and only then a meeting of the
+ * ranks, communicator, model.
  */
 #ifndef BN_TRAIN_SESSION_H
 #define BN_TRAIN_SESSION_H

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ static struct {
     struct bn_boot_info info;
     double silence;
     struct life *life; /* [size] */
-} watch;
+    pthread_mutex_t lock; /* of life: collectives have a thread that asks */
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The file of a rank of this start, or NULL. */
 static json_t *load(int rank, struct timespec *mtime)
@@ -73,13 +75,16 @@ static bool silent(struct life *l, const struct timespec *mtime)
 {
     double now = bn_now();
 
+    pthread_mutex_lock(&watch.lock);
     if (now - l->asked > pause_max || mtime->tv_sec != l->mtime.tv_sec
         || mtime->tv_nsec != l->mtime.tv_nsec) {
         l->since = now;
         l->mtime = *mtime;
     }
     l->asked = now;
-    return now - l->since >= watch.silence;
+    bool gone = now - l->since >= watch.silence;
+    pthread_mutex_unlock(&watch.lock);
+    return gone;
 }
 
 static int failed(void *arg, int rank, struct bn_err *err)

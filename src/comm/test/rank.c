@@ -4,6 +4,10 @@
  *     rank die R            rank R kills itself while the others wait
  *     rank told R           the others are told that rank R failed
  *     rank drop R           rank R leaves one sum out, and is found out
+ *     rank absent R 8 T     rank R comes to the boot 8 seconds late (NCCL)
+ *     rank unmade R 8 T     and here to the making of the world (NCCL)
+ * Built with BN_EMU: the same over NCCL on emulated devices, with buffers in
+ * host memory or, with BN_RANK_DEVICE=1, in the device's.
  */
 #include "config.h"
 #include "base/clock.h"
@@ -12,6 +16,12 @@
 #include "boot/boot.h"
 #include "comm/comm.h"
 #include "kernels/number.h"
+
+#ifdef BN_EMU
+#include "comm/nccl.h"
+#include "comm/test/over_device.h"
+#include "ops/cuda.h"
+#endif
 
 #include <signal.h>
 #include <stdio.h>
@@ -236,6 +246,9 @@ static int sums(struct bn_comm *w, int times, struct bn_err *err)
 }
 
 static int victim = -1;
+#ifdef BN_EMU
+static const char *mode;
+#endif
 
 static void where(void *arg, int rank, char *out)
 {
@@ -280,6 +293,43 @@ static int run(struct bn_comm *w, int argc, char **argv, struct bn_err *err)
     return sums(w, 3, err);
 }
 
+#ifdef BN_EMU
+static struct bn_comm *world(const struct bn_boot_info *info,
+                             struct bn_boot *boot, double timeout,
+                             const struct bn_watch *watch, struct bn_err *err)
+{
+    const struct bn_cuda_options co = {.rank = info->rank, .threads = 1};
+    const struct bn_nccl_options o = {.rank = info->rank, .size = info->size,
+                                      .timeout = timeout, .watch = watch,
+                                      .boot = boot};
+    struct bn_dev *dev = bn_dev_cuda(&co, err);
+    struct bn_nccl_id id;
+
+    bool me = victim == info->rank;
+    if (me && strcmp(mode, "absent") == 0)
+        sleep(8);
+    if (dev == NULL || (info->rank == 0 && bn_nccl_id(&id, err) < 0)
+        || bn_boot_bcast(boot, &id, sizeof(id), err) < 0)
+        return NULL;
+    if (me && strcmp(mode, "unmade") == 0)
+        sleep(8);
+    struct bn_comm *c = bn_comm_nccl(&id, &o, dev, err);
+    return c != NULL && getenv("BN_RANK_DEVICE") != NULL
+               ? over_device(c, dev)
+               : c;
+}
+#else
+static struct bn_comm *world(const struct bn_boot_info *info,
+                             struct bn_boot *boot, double timeout,
+                             const struct bn_watch *watch, struct bn_err *err)
+{
+    (void)boot;
+    return info->size > 1 ? bn_comm_mpi(info->rank, info->size, timeout,
+                                        watch, err)
+                          : bn_comm_self();
+}
+#endif
+
 int main(int argc, char **argv)
 {
     struct bn_boot_info info;
@@ -293,15 +343,16 @@ int main(int argc, char **argv)
     if (argc < 2)
         return BN_ERR_USAGE;
     victim = argc > 2 ? atoi(argv[2]) : -1;
+#ifdef BN_EMU
+    mode = argv[1];
+#endif
     if (strcmp(argv[1], "told") == 0)
         told = victim;
+    timeout = argc > 4 ? atof(argv[4]) : timeout;
     struct bn_boot *boot = bn_boot_create(&info, timeout, &err);
     if (boot != NULL) {
         bn_log_set_rank(info.rank, info.size);
-        timeout = argc > 4 ? atof(argv[4]) : timeout;
-        w = info.size > 1 ? bn_comm_mpi(info.rank, info.size, timeout, &watch,
-                                        &err)
-                          : bn_comm_self();
+        w = world(&info, boot, timeout, &watch, &err);
     }
     t0 = bn_now();
     if (w != NULL)

@@ -1,0 +1,544 @@
+/* NCCL for tests: the calls of comm/nccl_emu.h between emulated devices, by
+ * the MPI back end on a thread of its own. As NCCL's, calls return before the
+ * work is done (or even begun: ncclInProgress), a rank that is lost stops
+ * them for ever, and an abort ends the wait. BN_NCCL_DEAF=1: not even the end
+ * of a peer's process is noticed (as when its node is down).
+ */
+#include "config.h"
+#include "comm/nccl_emu.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum kind {
+    INIT,
+    SPLIT,
+    FREE,
+    ALLREDUCE,
+    REDUCE_SCATTER,
+    ALLGATHER,
+    BCAST,
+    SENDRECV
+};
+
+struct bn_emu_nccl {
+    struct bn_comm *c; /* the engine's */
+    int rank, size;
+    bool world; /* its end is the engine's */
+    _Atomic ncclResult_t state;
+    _Atomic bool aborted;
+    char text[sizeof(((struct bn_err *)0)->text)];
+    pthread_t owner;
+    struct job *deferred; /* the stream is not free for it yet */
+};
+
+struct job {
+    enum kind kind;
+    struct bn_emu_nccl *comm, *made;
+    int color, key, to, from;
+    int64_t id;
+    const void *src; /* device memory */
+    void *dst;
+    char *in, *out;
+    size_t in_bytes, out_bytes, n;
+    enum bn_dtype type;
+    enum bn_comm_op op;
+    cudaStream_t stream;
+    atomic_bool done;
+    bool failed;
+    struct job *next;
+};
+
+/* --- The engine: the only thread that knows MPI --------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    pthread_t thread;
+    bool runs;
+    struct job *first, **last;
+} engine = {PTHREAD_MUTEX_INITIALIZER,
+            PTHREAD_COND_INITIALIZER,
+            0,
+            false,
+            NULL,
+            &engine.first};
+
+static const double for_ever = 1e8; /* seconds */
+
+/* All ranks must have been given one id. */
+static int check_id(struct bn_comm *c, int64_t id, struct bn_err *err)
+{
+    int64_t low = id, high = id;
+
+    if (c->ops->allreduce(c, &low, BN_I64, 1, BN_MIN, err) < 0
+        || c->ops->allreduce(c, &high, BN_I64, 1, BN_MAX, err) < 0)
+        return -1;
+    return low == high ? 0 : bn_fail(err, BN_ERR_USAGE, "ids differ");
+}
+
+static int init(struct job *j, struct bn_err *err)
+{
+    struct bn_emu_nccl *m = j->made;
+
+    m->c = m->size > 1 ? bn_comm_mpi(m->rank, m->size, for_ever, NULL, err)
+                       : bn_comm_self();
+    return m->c != NULL ? check_id(m->c, j->id, err) : -1;
+}
+
+static int split(struct job *j, struct bn_err *err)
+{
+    struct bn_comm *c = j->comm->c;
+    struct bn_comm *made = c->ops->split(c, j->color, j->key, err);
+
+    if (made == NULL)
+        return -1;
+    if (j->made == NULL) {
+        bn_comm_destroy(made);
+        return 0;
+    }
+    j->made->c = made;
+    j->made->rank = made->rank;
+    j->made->size = made->size;
+    return 0;
+}
+
+static int run(struct job *j, struct bn_err *err)
+{
+    struct bn_comm *c = j->comm != NULL ? j->comm->c : NULL;
+
+    switch (j->kind) {
+    case INIT:
+        return init(j, err);
+    case SPLIT:
+        return split(j, err);
+    case FREE:
+        bn_comm_destroy(c);
+        return 0;
+    case ALLREDUCE:
+        memcpy(j->out, j->in, j->in_bytes);
+        return c->ops->allreduce(c, j->out, j->type, j->n, j->op, err);
+    case REDUCE_SCATTER:
+        return c->ops->reduce_scatter(c, j->out, j->in, j->type, j->n, err);
+    case ALLGATHER:
+        return c->ops->allgather(c, j->out, j->in, BN_U8, j->n, err);
+    case BCAST:
+        memcpy(j->out, j->in, j->in_bytes);
+        return c->ops->bcast(c, j->out, j->n, j->from, err);
+    case SENDRECV:
+        return c->ops->sendrecv(c, j->in, j->in_bytes, j->to, j->out,
+                                j->out_bytes, j->from, err);
+    }
+    return -1;
+}
+
+static void finish_job(struct job *j)
+{
+    struct bn_emu_nccl *told = j->made != NULL ? j->made : j->comm;
+    struct bn_err err = {0};
+
+    if (run(j, &err) == 0) {
+        if (j->kind == INIT || j->kind == SPLIT)
+            told->state = ncclSuccess;
+        if (j->kind == SPLIT)
+            j->comm->state = ncclSuccess;
+        atomic_store(&j->done, true);
+        return;
+    }
+    j->failed = true;
+    if (getenv("BN_NCCL_DEAF") != NULL)
+        return; /* and nobody will ever know */
+    snprintf(told->text, sizeof(told->text), "%s", err.text);
+    told->state = err.code == BN_ERR_USAGE ? ncclInvalidUsage : ncclRemoteError;
+}
+
+static void *engine_run(void *arg)
+{
+    bool last = false;
+
+    while (!last) {
+        pthread_mutex_lock(&engine.lock);
+        while (engine.first == NULL)
+            pthread_cond_wait(&engine.cond, &engine.lock);
+        struct job *j = engine.first;
+        engine.first = j->next;
+        if (engine.first == NULL)
+            engine.last = &engine.first;
+        pthread_mutex_unlock(&engine.lock);
+        last = j->kind == FREE && j->key;
+        finish_job(j);
+        if (j->kind == INIT || j->kind == SPLIT)
+            free(j); /* nobody waits for it */
+    }
+    return arg;
+}
+
+static void hand_over(struct job *j)
+{
+    pthread_mutex_lock(&engine.lock);
+    if (!engine.runs)
+        engine.runs =
+            pthread_create(&engine.thread, NULL, engine_run, NULL) == 0;
+    *engine.last = j;
+    engine.last = &j->next;
+    pthread_cond_signal(&engine.cond);
+    pthread_mutex_unlock(&engine.lock);
+}
+
+/* --- Work on a stream --------------------------------------------------  */
+
+static bool is_over(void *arg)
+{
+    struct job *j = arg;
+
+    return atomic_load(&j->done) || j->comm->aborted;
+}
+
+/* What was aborted stays with the engine, which may be at it. */
+static void put_results(void *arg)
+{
+    struct job *j = arg;
+
+    if (!atomic_load(&j->done))
+        return;
+    if (!j->comm->aborted)
+        memcpy(j->dst, j->out, j->out_bytes);
+    free(j->in);
+    free(j->out);
+    free(j);
+}
+
+static void start(struct job *j)
+{
+    const struct bn_emu_work work = {is_over, put_results, j};
+
+    bn_emu_open();
+    memcpy(j->in, j->src, j->in_bytes);
+    bn_emu_close();
+    bn_emu_stream_put(j->stream, &work);
+    hand_over(j);
+}
+
+static bool all_on_device(const struct job *j)
+{
+    return (j->in_bytes == 0 || bn_emu_is_device(j->src, j->in_bytes))
+           && (j->out_bytes == 0 || bn_emu_is_device(j->dst, j->out_bytes));
+}
+
+static ncclResult_t submit(struct job j)
+{
+    struct job *mine;
+
+    if (j.comm == NULL || j.comm->state != ncclSuccess
+        || j.comm->deferred != NULL || j.stream == NULL)
+        return ncclInvalidUsage;
+    if (!all_on_device(&j)) {
+        snprintf(j.comm->text, sizeof(j.comm->text),
+                 "a buffer is not in device memory");
+        return ncclInvalidArgument;
+    }
+    mine = BN_NEW(struct job);
+    *mine = j;
+    mine->in = bn_malloc(j.in_bytes + 1);
+    mine->out = bn_malloc(j.out_bytes + 1);
+    if (bn_emu_stream_idle(j.stream)) {
+        start(mine);
+        return ncclSuccess;
+    }
+    j.comm->deferred = mine;
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
+{
+    struct job *j = comm->deferred;
+
+    *async = comm->state;
+    if (*async != ncclSuccess || j == NULL)
+        return ncclSuccess;
+    if (pthread_equal(pthread_self(), comm->owner)
+        && bn_emu_stream_idle(j->stream)) {
+        comm->deferred = NULL;
+        start(j);
+    } else {
+        *async = ncclInProgress;
+    }
+    return ncclSuccess;
+}
+
+/* --- Calls -------------------------------------------------------------  */
+
+static enum bn_dtype type_of(ncclDataType_t t)
+{
+    switch (t) {
+    case ncclInt64:
+        return BN_I64;
+    case ncclFloat32:
+        return BN_F32;
+    case ncclFloat64:
+        return BN_F64;
+    case ncclBfloat16:
+        return BN_BF16;
+    case ncclInt8:
+        break;
+    }
+    return BN_U8;
+}
+
+static enum bn_comm_op op_of(ncclRedOp_t op)
+{
+    return op == ncclSum ? BN_SUM : op == ncclMax ? BN_MAX : BN_MIN;
+}
+
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t count,
+                           ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    size_t bytes = count * bn_dtype_size(type_of(type));
+
+    return submit((struct job){.kind = ALLREDUCE,
+                               .comm = comm,
+                               .src = in,
+                               .dst = out,
+                               .in_bytes = bytes,
+                               .out_bytes = bytes,
+                               .n = count,
+                               .type = type_of(type),
+                               .op = op_of(op),
+                               .stream = stream});
+}
+
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    size_t bytes = count * bn_dtype_size(type_of(type));
+
+    if (op != ncclSum)
+        return ncclInvalidArgument;
+    return submit((struct job){.kind = REDUCE_SCATTER,
+                               .comm = comm,
+                               .src = in,
+                               .dst = out,
+                               .in_bytes = bytes * (size_t)comm->size,
+                               .out_bytes = bytes,
+                               .n = count,
+                               .type = type_of(type),
+                               .stream = stream});
+}
+
+ncclResult_t ncclAllGather(const void *in, void *out, size_t count,
+                           ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    size_t bytes = count * bn_dtype_size(type_of(type));
+
+    return submit((struct job){.kind = ALLGATHER,
+                               .comm = comm,
+                               .src = in,
+                               .dst = out,
+                               .in_bytes = bytes,
+                               .out_bytes = bytes * (size_t)comm->size,
+                               .n = bytes,
+                               .stream = stream});
+}
+
+ncclResult_t ncclBroadcast(const void *in, void *out, size_t count,
+                           ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    size_t bytes = count * bn_dtype_size(type_of(type));
+
+    return submit((struct job){.kind = BCAST,
+                               .comm = comm,
+                               .src = in,
+                               .dst = out,
+                               .in_bytes = comm->rank == root ? bytes : 0,
+                               .out_bytes = bytes,
+                               .n = bytes,
+                               .from = root,
+                               .stream = stream});
+}
+
+/* One message each way is what a group may hold. */
+static struct {
+    int depth;
+    bool used;
+    struct job job;
+} open_group;
+
+static ncclResult_t add(ncclComm_t comm, cudaStream_t stream)
+{
+    if (open_group.depth == 0
+        || (open_group.used && open_group.job.comm != comm))
+        return ncclInvalidUsage;
+    if (!open_group.used)
+        open_group.job = (struct job){.kind = SENDRECV, .to = -1, .from = -1};
+    open_group.used = true;
+    open_group.job.comm = comm;
+    open_group.job.stream = stream;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void *in, size_t count, ncclDataType_t type,
+                      int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    ncclResult_t r = add(comm, stream);
+
+    if (r != ncclSuccess || open_group.job.to >= 0)
+        return ncclInvalidUsage;
+    open_group.job.src = in;
+    open_group.job.in_bytes = count * bn_dtype_size(type_of(type));
+    open_group.job.to = peer;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclRecv(void *out, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
+{
+    ncclResult_t r = add(comm, stream);
+
+    if (r != ncclSuccess || open_group.job.from >= 0)
+        return ncclInvalidUsage;
+    open_group.job.dst = out;
+    open_group.job.out_bytes = count * bn_dtype_size(type_of(type));
+    open_group.job.from = peer;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    open_group.depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    bool used = open_group.used;
+
+    if (open_group.depth == 0)
+        return ncclInvalidUsage;
+    if (--open_group.depth > 0 || !used)
+        return ncclSuccess;
+    open_group.used = false;
+    return submit(open_group.job);
+}
+
+/* --- Communicators -----------------------------------------------------  */
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    memset(id, 0, sizeof(*id));
+    snprintf(id->internal, sizeof(id->internal), "%ld %lld %ld", (long)getpid(),
+             (long long)t.tv_sec, t.tv_nsec);
+    return ncclSuccess;
+}
+
+static struct bn_emu_nccl *create(int rank, int size)
+{
+    struct bn_emu_nccl *m = BN_NEW(struct bn_emu_nccl);
+
+    m->rank = rank;
+    m->size = size;
+    m->state = ncclInProgress;
+    m->owner = pthread_self();
+    return m;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks,
+                                    ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    struct job *j = BN_NEW(struct job);
+
+    if (config->blocking != 0)
+        return ncclInvalidArgument; /* it would wait for ever */
+    *comm = create(rank, nranks);
+    (*comm)->world = true;
+    j->kind = INIT;
+    j->made = *comm;
+    j->id = (int64_t)bn_hash_bytes(&id, sizeof(id)).lo;
+    hand_over(j);
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
+                           ncclComm_t *newcomm, ncclConfig_t *config)
+{
+    struct job *j = BN_NEW(struct job);
+
+    if (config->blocking != 0 || comm->state != ncclSuccess)
+        return ncclInvalidArgument;
+    *newcomm = color == NCCL_SPLIT_NOCOLOR ? NULL : create(0, 0);
+    comm->state = ncclInProgress;
+    *j = (struct job){.kind = SPLIT,
+                      .comm = comm,
+                      .made = *newcomm,
+                      .color = color,
+                      .key = key};
+    hand_over(j);
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    return comm->deferred == NULL ? ncclSuccess : ncclInternalError;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    struct job *j = BN_NEW(struct job);
+    bool world = comm->world;
+    struct timespec t = {.tv_nsec = 100000};
+
+    *j = (struct job){.kind = FREE, .comm = comm, .key = world};
+    hand_over(j);
+    while (!atomic_load(&j->done))
+        nanosleep(&t, NULL);
+    if (world) {
+        pthread_join(engine.thread, NULL);
+        engine.runs = false;
+    }
+    free(j);
+    free(comm);
+    return ncclSuccess;
+}
+
+/* The engine may be in the middle of it: it keeps what it uses. */
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    comm->aborted = true;
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const text[] = {
+        "no error",
+        "unhandled cuda error",
+        "unhandled system error",
+        "internal error",
+        "invalid argument",
+        "invalid usage",
+        "remote process exited or there was a network error",
+        "NCCL operation in progress"};
+
+    return text[result];
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    return comm != NULL ? comm->text : "";
+}
