@@ -62,7 +62,8 @@ def stop(sig, when, out, *args):
 def records(out):
     rows = [json.loads(x) for x in read(out + "/metrics.jsonl").splitlines()]
     return [{k: v for k, v in r.items()
-             if k not in TIMES and k.removeprefix("eval_") not in TIMES}
+             if k not in TIMES and k.removeprefix("eval_") not in TIMES
+             and not k.startswith(("time/", "memory/")) and k != "mfu"}
             for r in rows]
 
 

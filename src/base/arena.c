@@ -1,5 +1,6 @@
 #include "config.h"
 #include "base/arena.h"
+#include "base/blocks.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -41,11 +42,13 @@ int bn_arena_init(struct bn_arena *a, const char *name, size_t size,
     a->size = whole;
     /* Without huge pages it is only slower. */
     (void)madvise(a->base, whole, MADV_HUGEPAGE);
+    bn_block_add(name, a->base, whole, true);
     return 0;
 }
 
 void bn_arena_release(struct bn_arena *a)
 {
+    bn_block_drop(a->base);
     if (a->base != NULL)
         munmap(a->base, a->size);
     *a = (struct bn_arena){0};

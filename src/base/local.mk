@@ -2,6 +2,7 @@
 noinst_LIBRARIES += src/base/libbase.a
 src_base_libbase_a_SOURCES = \
 	src/base/arena.c src/base/arena.h \
+	src/base/blocks.c src/base/blocks.h \
 	src/base/clock.c src/base/clock.h \
 	src/base/core.c src/base/core.h \
 	src/base/crash.c src/base/crash.h \
@@ -17,7 +18,8 @@ src_base_libbase_a_SOURCES = \
 	src/base/safe.c src/base/safe.h \
 	src/base/signal.c src/base/signal.h \
 	src/base/str.c src/base/str.h \
-	src/base/thread.c src/base/thread.h
+	src/base/thread.c src/base/thread.h \
+	src/base/times.c src/base/times.h
 BASE_LIBS = src/base/libbase.a $(JANSSON_LIBS) $(XXHASH_LIBS) -lpthread -lm
 
 if HAVE_CMOCKA

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 #include "comm/comm.h"
+#include "base/blocks.h"
 #include "base/mem.h"
 #include "comm/fold.h"
 #include "comm/world.h"
@@ -245,6 +246,7 @@ static void destroy(struct bn_comm *c)
             barrier(c, NULL);
         bn_world_close(g->w);
     }
+    bn_block_drop(g->scratch);
     free(g->scratch);
     free(g->in);
     free(g->world_rank);
@@ -296,6 +298,7 @@ static struct bn_comm *create(struct bn_world *w, int rank, int size, int tag)
     g->tag = tag;
     g->world_rank = BN_NEWN(int, (size_t)size);
     g->scratch = bn_realloc(NULL, (size_t)size, PIECE);
+    bn_block_add("comm", g->scratch, (size_t)size * PIECE, true);
     g->in = BN_NEWN(const void *, (size_t)size);
     *c = (struct bn_comm){rank, size, &mpi_ops, g};
     return c;

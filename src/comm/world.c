@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/times.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -197,7 +198,7 @@ static int anyone_lost(struct bn_world *w, const char *what)
     return 0;
 }
 
-int bn_world_wait(struct bn_world *w, const char *what, struct bn_err *err)
+static int wait_for(struct bn_world *w, const char *what, struct bn_err *err)
 {
     double t0 = bn_now(), look = look_after, say = say_after;
 
@@ -230,6 +231,15 @@ int bn_world_wait(struct bn_world *w, const char *what, struct bn_err *err)
     /* Buffers may go: without a further call MPI moves nothing. */
     w->n = 0;
     return bn_fail(err, w->why.code, "%s", w->why.text);
+}
+
+int bn_world_wait(struct bn_world *w, const char *what, struct bn_err *err)
+{
+    enum bn_time was = bn_times_enter_comm();
+    int rc = wait_for(w, what, err);
+
+    bn_times_enter(was);
+    return rc;
 }
 
 /* --- The world ---------------------------------------------------------- */

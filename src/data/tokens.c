@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/blocks.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -59,11 +60,19 @@ static int map(struct bn_map *m, const char *dir, const char *name,
     char *path = bn_path_join(dir, name);
     int rc = bn_map_open(m, path, err);
 
+    if (rc == 0)
+        bn_block_add("data", m->data, m->len, true);
     if (rc == 0 && m->len != bytes)
         rc = bn_fail(err, BN_ERR_DATA, "'%s' has %zu bytes where %" PRIu64
                      " should be; remove '%s'", path, m->len, bytes, dir);
     free(path);
     return rc;
+}
+
+static void unmap(struct bn_map *m)
+{
+    bn_block_drop(m->data);
+    bn_map_close(m);
 }
 
 struct bn_tokens *bn_tokens_open(const char *dir, int part,
@@ -105,9 +114,9 @@ void bn_tokens_close(struct bn_tokens *ts)
 {
     if (ts == NULL)
         return;
-    bn_map_close(&ts->ids);
-    bn_map_close(&ts->mask);
-    bn_map_close(&ts->index);
+    unmap(&ts->ids);
+    unmap(&ts->mask);
+    unmap(&ts->index);
     bn_tokens_meta_release(&ts->meta);
     for (size_t i = 0; i < ts->nfiles; i++)
         free(ts->file[i]);

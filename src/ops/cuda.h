@@ -48,14 +48,19 @@ struct bn_cuda_memory {
 };
 void bn_cuda_memory(const struct bn_dev *d, struct bn_cuda_memory *m);
 
-/* A slot that ran on the CPU, and how often. */
+/* A slot that ran on the CPU, how often, and the shapes of the first time. */
 struct bn_cuda_fallback {
     const char *slot;
     unsigned long times;
+    char shapes[96];
 };
 /* Fill at most 'most' of them; returns how many there are. */
 int bn_cuda_fallbacks(const struct bn_dev *d, struct bn_cuda_fallback *out,
                       int most);
+/* Dense peak of this kind of GPU by its data sheet, FLOP/s in products of type
+ * t (F32 without TF32); 0 if it is not known. 'name' gets its name. */
+double bn_cuda_peak_flops(const struct bn_dev *d, enum bn_dtype t, char *name,
+                          size_t size);
 /* Log the memory taken, and the slots that ran on the CPU if there are any,
  * at the end of a run. */
 void bn_cuda_report(const struct bn_dev *d);

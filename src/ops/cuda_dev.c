@@ -236,7 +236,9 @@ bool bn_cuda_lend(struct bn_dev *d, const char *slot, const char *shapes,
     if (i == s->nfallback) {
         if (i == BN_CUDA_SLOTS)
             return true;
-        s->fallback[s->nfallback++] = (struct bn_cuda_fallback){slot, 0};
+        s->fallback[s->nfallback] = (struct bn_cuda_fallback){.slot = slot};
+        snprintf(s->fallback[s->nfallback++].shapes,
+                 sizeof(s->fallback[0].shapes), "%s", shapes);
         if (dladdr(caller, &where) != 0)
             bn_debug("%s (%s) runs on the CPU, called from %s+0x%zx", slot,
                      shapes, where.dli_fname,
@@ -255,6 +257,34 @@ int bn_cuda_fallbacks(const struct bn_dev *d, struct bn_cuda_fallback *out,
     for (int i = 0; i < s->nfallback && i < most; i++)
         out[i] = s->fallback[i];
     return s->nfallback;
+}
+
+double bn_cuda_peak_flops(const struct bn_dev *d, enum bn_dtype t, char *name,
+                          size_t size)
+{
+    static const struct {
+        int major;
+        double f32, bf16;
+        const char *name;
+    } sheet[] = {
+        {8, 19.5e12, 312e12, "A100"},
+        {9, 67e12, 989e12, "H100"},
+        {10, 75e12, 2250e12, "B200"},
+    };
+    int device = bn_cuda_of(d)->o.ordinal, major = 0, minor = 0;
+
+    (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
+                                 device);
+    (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor,
+                                 device);
+    snprintf(name, size, "compute capability %d.%d", major, minor);
+    for (size_t i = 0; i < BN_COUNT(sheet) && minor == 0; i++)
+        if (sheet[i].major == major) {
+            snprintf(name, size, "%s, dense %s", sheet[i].name,
+                     bn_dtype_name(t));
+            return t == BN_F32 ? sheet[i].f32 : sheet[i].bf16;
+        }
+    return 0;
 }
 
 void bn_cuda_report(const struct bn_dev *d)

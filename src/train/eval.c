@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/signal.h"
+#include "train/observe.h"
 #include "train/pipeline.h"
 
 #include <stdlib.h>
@@ -61,8 +62,10 @@ static int denominators(struct bn_trainer *t, const struct share *s,
         int n = batch_at(s, i, &first);
         struct bn_batch b;
 
-        if (n == 0)
+        /* The loop after this one agrees on a signal. */
+        if (n == 0 || bn_stop_signal() != 0)
             break;
+        bn_observe_poll();
         if (build(t, first, n, &b, err) < 0)
             return -1;
         bn_step_count(t->loss, &b, &d);
@@ -135,6 +138,7 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
     for (uint64_t i = 0; i * s.ranks * s.batch < s.n; i++) {
         int n = batch_at(&s, i, &first);
 
+        bn_observe_poll();
         if (asked_to_stop(t, stopped, err) < 0)
             return -1;
         if (*stopped)

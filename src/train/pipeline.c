@@ -2,7 +2,10 @@
 #include "train/pipeline.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "base/signal.h"
+#include "base/times.h"
 #include "mesh/split.h"
+#include "train/observe.h"
 
 #include <stdlib.h>
 
@@ -89,7 +92,7 @@ static int after(struct run *r, int f, int b, struct bn_err *err)
         b >= 0 ? next : -1, err);
 }
 
-static int forward(struct run *r, int k, struct bn_err *err)
+static int run_forward(struct run *r, int k, struct bn_err *err)
 {
     struct bn_trainer *t = r->t;
     struct bn_acts *a = acts(r, k);
@@ -111,17 +114,56 @@ static int forward(struct run *r, int k, struct bn_err *err)
     return bn_head_run(t->model, &t->head, b, a->y_f, a->d_x, &job, err);
 }
 
+static int forward(struct run *r, int k, struct bn_err *err)
+{
+    enum bn_time was = bn_times_enter(BN_TIME_FORWARD);
+    int rc = run_forward(r, k, err);
+
+    bn_times_enter(was);
+    return rc;
+}
+
 static int backward(struct run *r, int k, struct bn_err *err)
 {
     struct bn_acts *a = acts(r, k);
+    enum bn_time was = bn_times_enter(BN_TIME_BACKWARD);
 
     bn_crash_micro(k, r->n);
     bn_model_backward(r->t->model, a, a->d_x);
-    return bn_dev_check(r->t->dev, err);
+    int rc = bn_dev_check(r->t->dev, err);
+    bn_times_enter(was);
+    return rc;
+}
+
+/* Ranks of one tp and cp group run the same micro-batches in step, so they
+ * must stop at the same one. */
+static int asked_to_stop(const struct run *r, bool *stop, struct bn_err *err)
+{
+    struct bn_comm *groups[] = {r->t->mesh->tp.comm, r->t->mesh->cp.comm};
+    int64_t sig = bn_stop_signal();
+
+    for (int i = 0; i < 2; i++) {
+        struct bn_comm *c = groups[i];
+
+        if (c->size > 1
+            && c->ops->allreduce(c, &sig, BN_I64, 1, BN_MAX, err) < 0)
+            return -1;
+    }
+    *stop = sig != 0;
+    return 0;
+}
+
+/* What is done between two micro-batches; a pipeline is looked at after the
+ * step. */
+static int between(const struct run *r, bool *stop, struct bn_err *err)
+{
+    bn_observe_poll();
+    return r->pp->size == 1 ? asked_to_stop(r, stop, err) : 0;
 }
 
 /* '*at' is the micro-batch in work. */
-static int one_f_one_b(struct run *r, int *at, struct bn_err *err)
+static int one_f_one_b(struct run *r, int *at, bool *stop,
+                       struct bn_err *err)
 {
     int warm = r->pp->size - 1 - r->pp->rank, f = 0, b = 0;
 
@@ -135,6 +177,10 @@ static int one_f_one_b(struct run *r, int *at, struct bn_err *err)
         return -1;
     while (f < r->n) {
         *at = f;
+        if (f > 0 && between(r, stop, err) < 0)
+            return -1;
+        if (*stop)
+            return 0;
         if (forward(r, f, err) < 0 || after(r, f, b, err) < 0)
             return -1;
         *at = b;
@@ -154,18 +200,20 @@ static int one_f_one_b(struct run *r, int *at, struct bn_err *err)
 }
 
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
-                      double *metrics, int *where, struct bn_err *err)
+                      double *metrics, int *where, bool *stopped,
+                      struct bn_err *err)
 {
     struct run r = {.t = t, .pp = t->mesh->pp.comm, .metrics = metrics};
     int at = 0, rc;
 
+    *stopped = false;
     /* Empty ones are empty on all stages: they hold the same data. */
     r.m = BN_NEWN(const struct bn_micro *, (size_t)n);
     for (int i = 0; i < n; i++)
         if (m[i].whole.ntok > 0)
             r.m[r.n++] = &m[i];
     r.depth = bn_sizes_depth(t->mesh, r.n);
-    rc = r.n > 0 ? one_f_one_b(&r, &at, err) : 0;
+    rc = r.n > 0 ? one_f_one_b(&r, &at, stopped, err) : 0;
     bn_crash_micro(0, 0);
     if (rc < 0)
         *where = (int)(r.m[at] - m);

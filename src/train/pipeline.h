@@ -20,9 +20,12 @@ void bn_micro_release(struct bn_micro *m);
 
 /* Forward and backward of m[n], one forward and one backward in turns (1F1B).
  * Gradients are added to; metrics (of the last stage) too. On failure
- * '*where' is the micro-batch. Collective over tp, cp and pp. */
+ * '*where' is the micro-batch. Between micro-batches of a one-stage pipeline
+ * a stop signal of any rank of the tp and cp groups ends it for these, with
+ * '*stopped' true. Collective over tp, cp and pp. */
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
-                      double *metrics, int *where, struct bn_err *err);
+                      double *metrics, int *where, bool *stopped,
+                      struct bn_err *err);
 
 /* Forward of one micro-batch; 'job' is used on the last stage. */
 int bn_pipeline_forward(struct bn_trainer *t, const struct bn_micro *m,

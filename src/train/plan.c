@@ -26,7 +26,7 @@ static size_t attn_work(struct bn_dev *d, const struct bn_attn *a)
 
 /* As comm_mpi.c: a group of n keeps n pieces of 256 KiB. The groups are
  * world, tp, cp, dp, pp and data; the ends of a pipeline are two. */
-static size_t comm_bytes(const struct bn_plan_mesh *p)
+size_t bn_plan_comm_bytes(const struct bn_plan_mesh *p)
 {
     size_t world = (size_t)p->dp * (size_t)p->tp * (size_t)p->pp
                    * (size_t)p->cp;
@@ -96,7 +96,7 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
         .tables = l.tables,
         .optimizer = l.optimizer,
         .activations = bn_sizes_work_bytes(&l, &m),
-        .comm = comm_bytes(mesh),
+        .comm = bn_plan_comm_bytes(mesh),
         .copy = l.training ? 3 * l.count * sizeof(float) : 0,
     };
     if (l.training)

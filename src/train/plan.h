@@ -31,6 +31,9 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
                  struct bn_set_size train, struct bn_set_size eval,
                  struct bn_err *err);
 
+/* Bytes of the buffers of collectives that a rank of this mesh keeps. */
+size_t bn_plan_comm_bytes(const struct bn_plan_mesh *p);
+
 /* Over all ranks the largest device memory, and the most bytes that one sends
  * in a step. */
 int bn_plan_worst(size_t *device, double *sent, const struct bn_run *run,

@@ -8,7 +8,9 @@
 #include "base/progress.h"
 #include "base/signal.h"
 #include "base/str.h"
+#include "base/times.h"
 #include "train/asha.h"
+#include "train/observe.h"
 #include "train/phase.h"
 #include "train/record.h"
 #include "train/save.h"
@@ -27,6 +29,7 @@ struct loop {
     struct bn_saved state; /* what a checkpoint remembers of the loop */
     struct bn_word word; /* as agreed after the last step */
     bool stopped; /* the run ends by it, in order */
+    bool dropped; /* a signal came in the middle of the last step */
     double began;
 };
 
@@ -144,7 +147,11 @@ static int evaluate(struct loop *l, long step, struct bn_err *err)
     bool stopped;
 
     bn_phase_set("eval", step);
-    if (bn_trainer_eval(l->t, metrics, &examples, &stopped, err) < 0)
+    enum bn_time was = bn_times_enter(BN_TIME_EVAL);
+    int rc = bn_trainer_eval(l->t, metrics, &examples, &stopped, err);
+
+    bn_times_enter(was);
+    if (rc < 0)
         return -1;
     if (stopped)
         return 0; /* the loop sees the signal next */
@@ -161,14 +168,18 @@ static int evaluate(struct loop *l, long step, struct bn_err *err)
 
 static int save(struct loop *l, long step, struct bn_err *err)
 {
+    enum bn_time was = bn_times_enter(BN_TIME_SAVE);
+    int rc;
+
     bn_phase_set("save", step);
     l->state.step = step;
-    if (leads(l) && bn_metrics_sync(l->metrics, err) < 0)
-        return -1;
-    if (bn_save_begin(l->saver, &l->state, err) < 0)
-        return -1;
-    l->state.saved_step = step;
-    return 0;
+    rc = leads(l) ? bn_metrics_sync(l->metrics, err) : 0;
+    if (rc == 0)
+        rc = bn_save_begin(l->saver, &l->state, err);
+    if (rc == 0)
+        l->state.saved_step = step;
+    bn_times_enter(was);
+    return rc;
 }
 
 /* A stop signal: commit what there is, and say what came of it. */
@@ -198,6 +209,10 @@ static int one_step(struct loop *l, long step, struct bn_err *err)
     bn_phase_set("step", step);
     if (bn_trainer_step(l->t, step, &r, err) < 0)
         return -1;
+    l->dropped = r.dropped;
+    if (r.dropped)
+        return 0;
+    bn_observe_step(&r, bn_now() - t0);
     bn_window_add(&l->state.window, &r, bn_now() - t0);
     bn_window_text(&l->state.window, text);
     if (leads(l))
@@ -223,16 +238,41 @@ static int after_step(struct loop *l, long step, struct bn_err *err)
     return 0;
 }
 
+/* What all ranks took; rank 0 says it. 'v' (NULL: not wanted) gets '*n' keys
+ * of it. Collective. */
+static int report(struct loop *l, struct bn_metric *v, size_t *n,
+                  struct bn_err *err)
+{
+    int ranks = l->s->info.size;
+    struct bn_observed *all = BN_NEWN(struct bn_observed, (size_t)ranks);
+    int rc = bn_observe_gather(all, err);
+
+    if (rc == 0 && leads(l))
+        bn_observe_print(all, ranks);
+    if (rc == 0 && v != NULL)
+        *n += bn_observe_metrics(all, ranks, v + *n);
+    free(all);
+    return rc;
+}
+
 /* The end of a step is where all ranks agree: that it went well, whether a
  * signal came to any of them, and whether all have written their shards. */
 static int agree(struct loop *l, int rc, struct bn_err *err)
 {
+    bn_observe_poll();
     l->word.busy = bn_save_busy(l->saver);
+    l->word.report = bn_observe_asked();
     if (bn_session_agree(l->s, rc, &l->word, err) < 0)
         return -1;
-    if (bn_save_pending(l->saver) && !l->word.busy)
-        return bn_save_commit(l->saver, err);
-    return 0;
+    if (l->word.report && report(l, NULL, NULL, err) < 0)
+        return -1;
+    if (!bn_save_pending(l->saver) || l->word.busy)
+        return 0;
+    enum bn_time was = bn_times_enter(BN_TIME_SAVE);
+
+    rc = bn_save_commit(l->saver, err);
+    bn_times_enter(was);
+    return rc;
 }
 
 /* After a NaN, of which all ranks know, the checkpoint that is being written
@@ -257,12 +297,14 @@ static int steps(struct loop *l, struct bn_err *err)
             return stop(l, step, err);
         int rc = one_step(l, step, err);
 
-        if (rc == 0)
+        if (rc == 0 && !l->dropped)
             rc = after_step(l, step + 1, err);
         if (agree(l, rc, err) < 0) {
             keep_last(l);
             return -1;
         }
+        if (l->dropped)
+            return stop(l, step, err);
         l->state.step = step + 1;
         if (hopeless(l) && leads(l))
             bn_info("step %ld: %s has not improved for %ld evaluations: "
@@ -276,14 +318,16 @@ static int finish(struct loop *l, struct bn_err *err)
 {
     const struct bn_run *run = l->run;
     long step = l->state.step;
-    struct bn_metric v[] = {
+    struct bn_metric v[3 + BN_OBSERVE_KEYS] = {
         {"train_runtime", bn_now() - l->began},
         {"num_tokens", l->state.window.total_tokens},
         {"num_examples", l->state.window.total_examples},
     };
+    size_t n = 3;
 
     if (log_window(l, step, err) < 0)
         return -1;
+    bn_times_enter(BN_TIME_SAVE);
     if (run->save.save_strategy != BN_RUN_STRATEGY_NO
         && l->state.saved_step != step && save(l, step, err) < 0)
         return -1;
@@ -291,9 +335,12 @@ static int finish(struct loop *l, struct bn_err *err)
         return -1;
     if (bn_save_model(l->s, &l->state, err) < 0)
         return -1;
+    bn_times_enter(BN_TIME_OTHER);
+    if (report(l, v, &n, err) < 0)
+        return -1;
     if (leads(l)
         && (bn_metrics_write(l->metrics, BN_METRICS_END, step,
-                             epoch_of(l, step), v, BN_COUNT(v), err) < 0
+                             epoch_of(l, step), v, n, err) < 0
             || bn_metrics_sync(l->metrics, err) < 0))
         return -1;
     bn_phase_set("done", step);
@@ -334,7 +381,9 @@ static int train(struct loop *l, struct bn_err *err)
     if (recall_verdict(l, err) < 0)
         return -1;
     long done = l->state.step;
+    /* The only record there can be of step 0 is that of its evaluation. */
     bool owed = done == 0 ? l->run->eval.eval_on_start
+                                && l->state.records == 0
                           : due(l, l->run->eval.eval_strategy,
                                 l->run->eval.eval_steps, done)
                                 && l->state.eval_step != done;
@@ -343,6 +392,7 @@ static int train(struct loop *l, struct bn_err *err)
         return -1;
     if (leads(l))
         bn_progress_begin("train", (uint64_t)l->t->total_steps, 30);
+    bn_times_enter(BN_TIME_OTHER);
     int rc = steps(l, err);
     bn_progress_end();
     return rc < 0 ? -1 : finish(l, err);
@@ -402,6 +452,7 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     int rc;
 
     bn_signals_catch();
+    bn_times_begin();
     if (flags & BN_TRAIN_EVAL_ONLY && run->data.eval_file.n == 0
         && run->data.eval_split == 0)
         return bn_fail(err, BN_ERR_USAGE, "--eval-only needs evaluation data:"
@@ -416,6 +467,7 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     if (bn_session_open(&s, run, parts, 0, err) < 0)
         return -1;
     struct loop l = {.s = &s, .t = s.trainer, .run = run, .began = bn_now()};
+    bn_observe_begin(&s, (flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0);
     say_run(&s);
     if (flags & BN_TRAIN_EVAL_ONLY)
         rc = eval_only(&l, err);
@@ -425,6 +477,7 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
         rc = train(&l, err);
     if (rc < 0)
         bn_phase_fail(err);
+    bn_observe_end();
     bn_saver_destroy(l.saver);
     bn_metrics_close(l.metrics);
     bn_session_close(&s, rc < 0 && !l.stopped);

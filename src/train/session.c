@@ -202,17 +202,20 @@ int bn_session_agree(struct bn_session *s, int rc, struct bn_word *word,
         bn_phase_fail(err);
     /* A class in the high half and its rank in the low one: the largest names
      * a rank of the worst class. */
-    int64_t v[4] = {rc < 0 ? (int64_t)err->code << 32 | s->info.rank : 0,
+    int64_t v[5] = {rc < 0 ? (int64_t)err->code << 32 | s->info.rank : 0,
                     bn_stop_signal(), word != NULL && word->busy,
-                    word != NULL && word->halt};
+                    word != NULL && word->halt, word != NULL && word->report};
 
     if (s->info.size > 1
-        && s->world->ops->allreduce(s->world, v, BN_I64, 4, BN_MAX,
+        && s->world->ops->allreduce(s->world, v, BN_I64, 5, BN_MAX,
                                     rc < 0 ? NULL : err) < 0)
         return -1;
     if (word != NULL)
-        *word = (struct bn_word){(int)v[1], v[2] != 0, v[3] != 0,
-                                 (int)(v[0] >> 32)};
+        *word = (struct bn_word){.stop = (int)v[1],
+                                 .busy = v[2] != 0,
+                                 .halt = v[3] != 0,
+                                 .report = v[4] != 0,
+                                 .failed = (int)(v[0] >> 32)};
     if (v[0] != 0 && rc == 0) {
         int who = (int)(v[0] & 0x7fffffff);
 

@@ -36,10 +36,11 @@ int bn_session_open(struct bn_session *s, const struct bn_run *run,
                     unsigned flags, int max_tokens, struct bn_err *err);
 /* What ranks tell each other when they agree: in this rank's, out any's. */
 struct bn_word {
-    int stop;   /* out: a signal that asked to stop, or 0 */
-    bool busy;  /* in the background */
-    bool halt;  /* the run is to end here, in order */
-    int failed; /* out: the worst class of any rank, or 0 */
+    int stop;    /* out: a signal that asked to stop, or 0 */
+    bool busy;   /* in the background */
+    bool halt;   /* the run is to end here, in order */
+    bool report; /* wants a report of all ranks */
+    int failed;  /* out: the worst class of any rank, or 0 */
 };
 
 /* The agreement point of all ranks: rc < 0 with 'err' is this rank's failure,

@@ -3,6 +3,7 @@
 #include "train/step.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/times.h"
 #include "train/pipeline.h"
 
 #include <stdlib.h>
@@ -187,18 +188,45 @@ static int blame(struct bn_trainer *t, long step, const struct micros *m,
     return -1;
 }
 
+/* A rank that stopped between two micro-batches has no use for those of the
+ * others: all drop the step. They need not have stopped at the same one, for
+ * nothing of it counts. One micro-batch has no place to stop in between, and
+ * a pipeline does not. */
+static int agree_to_drop(const struct bn_trainer *t, int micros,
+                         bool *dropped, struct bn_err *err)
+{
+    struct bn_comm *w = t->mesh->world;
+    int64_t v = *dropped;
+
+    if (w->size == 1 || micros < 2 || t->mesh->pp.size > 1)
+        return 0;
+    if (w->ops->allreduce(w, &v, BN_I64, 1, BN_MAX, err) < 0)
+        return -1;
+    *dropped = v != 0;
+    return 0;
+}
+
 static int run_micros(struct bn_trainer *t, long step, struct micros *m,
                       struct bn_step_result *r, struct bn_err *err)
 {
-    int at = 0;
+    int at = 0, rc;
 
     if (denominators(t, m, &r->examples, err) < 0)
         return -1;
     bn_model_zero_grad(t->model);
-    if (bn_pipeline_train(t, m->m, m->n, r->metrics, &at, err) < 0)
+    if (bn_pipeline_train(t, m->m, m->n, r->metrics, &at, &r->dropped, err)
+        < 0)
         return blame(t, step, m, at, at, err);
+    if (agree_to_drop(t, m->n, &r->dropped, err) < 0)
+        return -1;
+    if (r->dropped)
+        return 0;
     r->lr = bn_schedule_lr(&t->schedule, step);
-    if (bn_optim_step(t->optim, r->lr, &r->grad_norm, err) < 0)
+    enum bn_time was = bn_times_enter(BN_TIME_OPTIMIZER);
+
+    rc = bn_optim_step(t->optim, r->lr, &r->grad_norm, err);
+    bn_times_enter(was);
+    if (rc < 0)
         return blame(t, step, m, 0, m->n - 1, err);
     return reduce(t, m, r, err);
 }
@@ -210,9 +238,13 @@ int bn_trainer_step(struct bn_trainer *t, long step, struct bn_step_result *r,
     int rc;
 
     memset(r, 0, sizeof(*r));
+    enum bn_time was = bn_times_enter(BN_TIME_DATA);
+
     rc = build(t, (uint64_t)step, &m, err);
+    bn_times_enter(BN_TIME_OTHER);
     if (rc == 0)
         rc = run_micros(t, step, &m, r, err);
     release(&m);
+    bn_times_enter(was);
     return rc;
 }

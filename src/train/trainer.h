@@ -63,11 +63,17 @@ struct bn_step_result {
     double tokens;   /* computed, prompts counted once */
     double examples;
     double flops;    /* model FLOPs, forward and backward, no recompute */
+    bool dropped;    /* a stop signal came; nothing else is set */
 };
 
 /* Optimizer step 'step' (from 0): forward, backward and update over its
  * micro-batches. A NaN or Inf names step, micro-batch and rows, with the
- * weights as they were before the step. Collective. */
+ * weights as they were before the step. A stop signal that any rank sees
+ * between two micro-batches drops the step on all of them: weights and
+ * optimizer are as they were before it, so that it is made anew, to the bit,
+ * by whoever goes on. Where a pipeline has several stages the step is
+ * finished instead: its micro-batches are under way on other ranks.
+ * Collective. */
 int bn_trainer_step(struct bn_trainer *t, long step,
                     struct bn_step_result *r, struct bn_err *err);
 

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "base/arena.h"
+#include "base/blocks.h"
 #include "base/core.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -10,11 +11,13 @@
 #include "base/str.h"
 #include "base/tap.h"
 #include "base/thread.h"
+#include "base/times.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static void err_keeps_errno_and_marks_loss(void **state)
@@ -84,6 +87,61 @@ static void safe_text_is_cut_at_its_end(void **state)
     bn_safe_hex(&b, 0xbeef);
     assert_int_equal(b.n, 5);
     assert_string_equal(room, "-120x##");
+}
+
+/* Of memory that is only mapped nothing is touched; then what was. */
+static void pages_are_counted_as_they_are(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGE_SIZE), n = 1500 * page;
+    struct bn_block_sum sum;
+    char *p = mmap(NULL, n, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    (void)state;
+    assert_true(p != MAP_FAILED);
+    madvise(p, n, MADV_NOHUGEPAGE);
+    bn_block_add("test", p, n, true);
+    bn_block_sum("test", &sum);
+    assert_int_equal(sum.allocated, n);
+    assert_int_equal(sum.touched, 0);
+    for (size_t i = 0; i < n; i += 3 * page) /* every third */
+        p[i + 5] = 1;
+    assert_int_equal(bn_pages_touched(p, n), n / 3);
+    /* Half of a touched page, two that are not, and a byte of the next. */
+    assert_int_equal(bn_pages_touched(p + page / 2, page * 5 / 2 + 1),
+                     page / 2 + 1);
+    bn_block_add("test", p + 1, 100, false);
+    bn_block_sum("test", &sum);
+    assert_int_equal(sum.peak, n + 100);
+    assert_int_equal(sum.touched, n / 3 + 100);
+    bn_block_drop(p + 1);
+    bn_block_drop(NULL);
+    bn_block_drop(p);
+    bn_block_sum("test", &sum);
+    assert_int_equal(sum.allocated, 0);
+    assert_int_equal(sum.peak, n + 100);
+    munmap(p, n);
+}
+
+static void times_add_up(void **state)
+{
+    double s[BN_TIMES], sum = 0, wall;
+
+    (void)state;
+    bn_times_begin();
+    usleep(2000);
+    assert_int_equal(bn_times_enter(BN_TIME_FORWARD), BN_TIME_START);
+    assert_int_equal(bn_times_enter_comm(), BN_TIME_FORWARD);
+    usleep(3000);
+    bn_times_enter(BN_TIME_EVAL);
+    assert_int_equal(bn_times_enter_comm(), BN_TIME_EVAL);
+    usleep(1000);
+    wall = bn_times_get(s);
+    for (int k = 0; k < BN_TIMES; k++)
+        sum += s[k];
+    assert_true(fabs(sum - wall) < 1e-9);
+    assert_true(s[BN_TIME_START] >= 0.002 && s[BN_TIME_COMM] >= 0.003
+                && s[BN_TIME_EVAL] >= 0.001 && s[BN_TIME_SAVE] == 0);
 }
 
 static void utf8_is_strict(void **state)
@@ -268,6 +326,8 @@ int main(void)
         cmocka_unit_test(err_keeps_errno_and_marks_loss),
         cmocka_unit_test(core_files_are_explained),
         cmocka_unit_test(safe_text_is_cut_at_its_end),
+        cmocka_unit_test(pages_are_counted_as_they_are),
+        cmocka_unit_test(times_add_up),
         cmocka_unit_test(utf8_is_strict),
         cmocka_unit_test(strings),
         cmocka_unit_test(files),

@@ -22,10 +22,10 @@ int __wrap_bn_fold(void *out, const void *const *in, int count,
                    struct bn_err *err);
 int __real_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
                              int n, double *metrics, int *where,
-                             struct bn_err *err);
+                             bool *stopped, struct bn_err *err);
 int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
                              int n, double *metrics, int *where,
-                             struct bn_err *err);
+                             bool *stopped, struct bn_err *err);
 
 static bool planted(const char *what)
 {
@@ -59,7 +59,7 @@ int __wrap_bn_fold(void *out, const void *const *in, int count,
 
 int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
                              int n, double *metrics, int *where,
-                             struct bn_err *err)
+                             bool *stopped, struct bn_err *err)
 {
     struct bn_micro *local = bn_realloc(NULL, (size_t)n, sizeof(*m));
     int rc;
@@ -69,7 +69,7 @@ int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
         local[i].denom.tokens /= t->mesh->dp.size;
         local[i].denom.examples /= t->mesh->dp.size;
     }
-    rc = __real_bn_pipeline_train(t, local, n, metrics, where, err);
+    rc = __real_bn_pipeline_train(t, local, n, metrics, where, stopped, err);
     free(local);
     return rc;
 }
