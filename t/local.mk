@@ -34,6 +34,7 @@ SHARNESS_TESTS = \
 	t/t1002-man.t \
 	t/t1003-completion.t \
 	t/t1100-crash.t \
+	t/t1200-doctor.t \
 	t/t3001-tokenizer-golden.t \
 	t/t3100-data-inputs.t \
 	t/t3101-render.t \

@@ -3,6 +3,7 @@
 #include "cmd/opts.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "train/ping.h"
 #include "train/run.h"
 #include "train/score.h"
 
@@ -16,10 +17,12 @@ static const char usage[] =
     "Train the run that RUN.yaml describes: alone, under mpirun or under\n"
     "srun --mpi=pmix. See burnish-run(5) for the keys of the file.\n\n";
 
+static const double ping_timeout = 30; /* seconds */
+
 struct args {
     struct bn_run_args run;
     struct bn_opt_list operands;
-    bool check, eval_only, strict_device, help, version;
+    bool check, eval_only, strict_device, ping, help, version;
     const char *score, *output;
 };
 
@@ -83,6 +86,8 @@ int main(int argc, char **argv)
          "print the log-probability of every token of each row"},
         {"output", BN_OPT_STR, &a.output, "FILE",
          "where --score writes (default: standard output)"},
+        {"ping", BN_OPT_FLAG, &a.ping, NULL,
+         "see whether the ranks find each other, print it as JSON, and exit"},
         {"help", BN_OPT_FLAG, &a.help, NULL, "print this and exit"},
         {"version", BN_OPT_FLAG, &a.version, NULL, "print it and exit"},
         {0},
@@ -99,6 +104,11 @@ int main(int argc, char **argv)
         bn_opts_help(opts, stdout);
     } else if (a.version) {
         puts(PACKAGE_STRING);
+    } else if (a.ping) {
+        if (bn_ping(ping_timeout, &err) < 0) {
+            bn_error("%s", err.text);
+            status = err.code;
+        }
     } else {
         status = load_and_start(&a);
     }

@@ -23,6 +23,7 @@ const struct bn_cmd bn_cmds[] = {
     {"mps", bn_cmd_mps, "the MPS daemon of one job"},
     {"plan", bn_cmd_plan, "memory and communication of a run"},
     {"ckpt", bn_cmd_ckpt, "list, verify and export checkpoints"},
+    {"doctor", bn_cmd_doctor, "is this machine fit, and what went wrong"},
     {NULL, NULL, NULL},
 };
 

@@ -18,6 +18,7 @@ extern const struct bn_cmd bn_cmds[];
 int bn_cmd_clean(int argc, char **argv);
 int bn_cmd_ckpt(int argc, char **argv);
 int bn_cmd_convert(int argc, char **argv);
+int bn_cmd_doctor(int argc, char **argv);
 int bn_cmd_decode(int argc, char **argv);
 int bn_cmd_encode(int argc, char **argv);
 int bn_cmd_mps(int argc, char **argv);

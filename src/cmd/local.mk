@@ -15,7 +15,9 @@ src_cmd_test_opts_t_LDADD = src/cmd/libcmd.a $(CONF_LIBS) $(CMOCKA_LIBS)
 endif
 # src/cmd: the mains. A command adds its file here and its row in burnish.c.
 bin_PROGRAMS += burnish
-burnish_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+burnish_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(YAML_CFLAGS) \
+	$(PCRE2_CFLAGS) $(UTF8PROC_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) \
+	$(ZSTD_CFLAGS)
 burnish_SOURCES = \
 	src/cmd/burnish.c src/cmd/cmd.h \
 	src/cmd/cmd_ckpt.c \
@@ -24,13 +26,19 @@ burnish_SOURCES = \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
 	src/cmd/cmd_mps.c \
+	src/cmd/cmd_doctor.c src/cmd/doctor.c src/cmd/doctor.h \
+	src/cmd/doctor_build.c src/cmd/doctor_core.c \
+	src/cmd/doctor_launch.c src/cmd/doctor_system.c \
+	src/cmd/bundle.c src/cmd/mask.c src/cmd/mask.h \
+	src/cmd/tar.c src/cmd/tar.h \
 	src/cmd/cmd_plan.c \
 	src/cmd/cmd_sweep.c \
 	src/cmd/cmd_tokenize.c \
 	src/cmd/cmd_render.c \
 	src/cmd/lines.c src/cmd/lines.h
 burnish_LDADD = src/cmd/libcmd.a $(SWEEP_LIBS) $(CKPTIO_LIBS) $(PLAN_LIBS) \
-	$(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS)
+	$(CONVERT_LIBS) $(METRICS_LIBS) $(DATA_LIBS) $(YAML_LIBS) \
+	$(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) -ldl
 
 bin_PROGRAMS += burnish-train
 burnish_train_SOURCES = src/cmd/burnish-train.c

@@ -28,6 +28,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/observe.c src/train/observe.h src/train/observe_print.c \
 	src/train/peak.c src/train/peak.h \
 	src/train/phase.c src/train/phase.h \
+	src/train/ping.c src/train/ping.h \
 	src/train/pipeline.c src/train/pipeline.h \
 	src/train/record.c src/train/record.h \
 	src/train/run.c src/train/run.h \

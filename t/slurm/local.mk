@@ -16,6 +16,7 @@ SLURM_TESTS = \
 	t/t8300-preempt.t \
 	t/t8310-asha.t \
 	t/t8400-guide.t \
+	t/t8450-doctor-slurm.t \
 	t/t8500-templates.t
 TESTS += $(SLURM_TESTS)
 EXTRA_DIST += $(SLURM_TESTS)
