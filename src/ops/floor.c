@@ -98,12 +98,14 @@ double bn_gemm_shape_seconds(struct bn_dev *d, enum bn_dtype t,
     struct bn_onednn *lib = NULL;
     struct operands o;
     double best = -1, table = -1;
+    bool has = false;
     int rc = 0;
 
 #ifdef HAVE_ONEDNN
     lib = bn_onednn_create(err);
     if (lib == NULL)
         return -1;
+    has = bn_onednn_has(lib, t);
 #endif
     if (prepare(&o, t, s, err) < 0) {
         bn_onednn_destroy(lib);
@@ -111,7 +113,7 @@ double bn_gemm_shape_seconds(struct bn_dev *d, enum bn_dtype t,
     }
     for (int i = 0; i < ROUNDS && rc == 0; i++) {
         double a = table_time(d, t, s, &o);
-        double b = lib != NULL ? bn_onednn_time(lib, &o.g, TRIES, err) : a;
+        double b = has ? bn_onednn_time(lib, &o.g, TRIES, err) : a;
 
         if (b < 0)
             rc = -1;

@@ -17,8 +17,8 @@ struct bn_gemm_shape {
 
 /* Sum over the list of count times the seconds of the shape, each the least
  * of several runs on random-like data, with the device's threads: oneDNN's
- * with b packed beforehand or not, whichever is faster, or without oneDNN our
- * own. The time of packing is not in it. -1 on failure. Takes tens of times
+ * with b packed beforehand or not, whichever is faster, or where it has no
+ * such product our own. The time of packing is not in it. -1 on failure. Takes tens of times
  * as long as its result. */
 double bn_gemm_floor_seconds(struct bn_dev *d, enum bn_dtype t,
                              const struct bn_gemm_shape *list, int nlist,

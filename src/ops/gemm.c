@@ -11,7 +11,7 @@ static bool uses_library(const struct bn_dev *d, enum bn_dtype t)
 {
     const struct bn_cpu *cpu = d->state;
 
-    return cpu->onednn != NULL && (t == BN_BF16 || cpu->onednn_f32);
+    return t == BN_BF16 ? cpu->onednn_bf16 : cpu->onednn_f32;
 }
 
 void bn_cpu_gemm(struct bn_dev *d, struct bn_gemm *g)
@@ -167,6 +167,7 @@ int bn_cpu_gemm_init(struct bn_dev *d, struct bn_err *err)
         cpu->onednn = bn_onednn_create(err);
         if (cpu->onednn == NULL)
             return bn_err_prefix(err, "BURNISH_GEMM");
+        cpu->onednn_bf16 = bn_onednn_has(cpu->onednn, BN_BF16);
         cpu->onednn_f32 = how != NULL;
     }
     return bn_arena_init(&cpu->gemm_work, "matrix product scratch",

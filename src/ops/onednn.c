@@ -201,6 +201,16 @@ static dnnl_status_t entry_fill(struct bn_onednn *o, struct entry *e)
     return s;
 }
 
+bool bn_onednn_has(struct bn_onednn *o, enum bn_dtype t)
+{
+    struct entry e = {.key = {.t = (int)t, .tc = (int)t, .m = 1, .n = 1, .k = 1,
+                              .lda = 1, .ldb = 1, .ldc = 1}};
+    bool has = entry_fill(o, &e) == dnnl_success;
+
+    entry_clear(&e);
+    return has;
+}
+
 /* The primitive of a key, made if need be over the one least recently used. */
 static struct entry *entry_get(struct bn_onednn *o, const struct key *key,
                                struct bn_err *err)
@@ -343,6 +353,13 @@ struct bn_onednn *bn_onednn_create(struct bn_err *err)
 void bn_onednn_destroy(struct bn_onednn *o)
 {
     (void)o;
+}
+
+bool bn_onednn_has(struct bn_onednn *o, enum bn_dtype t)
+{
+    (void)o;
+    (void)t;
+    return false;
 }
 
 int bn_onednn_gemm(struct bn_onednn *o, const struct bn_gemm *g,

@@ -16,6 +16,10 @@ struct bn_onednn;
 struct bn_onednn *bn_onednn_create(struct bn_err *err);
 void bn_onednn_destroy(struct bn_onednn *o);
 
+/* Can it multiply matrices of this type here? On a machine without AVX-512
+ * it has no products of bf16. */
+bool bn_onednn_has(struct bn_onednn *o, enum bn_dtype t);
+
 /* As bn_gemm_cpu (work and threads are not used), m, n, k >= 1; threads are
  * OpenMP's. The primitive of a shape is made once and kept while it is among
  * the 512 last used. */
