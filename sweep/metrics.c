@@ -21,6 +21,16 @@ static const char *const keys[BN_NCOL] = {
     "grad_norm",      "tokens_per_second",
 };
 
+static const char *const gen_keys[BN_NGEN] = {
+    "gen_length",     "gen_eos_rate",   "gen_repetition_4",
+    "gen_distinct_1", "gen_distinct_2", "gen_exact_match",
+};
+
+const char *bn_gen_key(int k)
+{
+    return gen_keys[k];
+}
+
 const char *bn_column_key(enum bn_column c)
 {
     return keys[c];
@@ -42,11 +52,11 @@ static json_t *parse(const char *line, size_t len, bool *eval, double *step)
     return o;
 }
 
-static enum bn_cell cell(const json_t *o, int column, bool eval,
-                         double *value)
+static enum bn_cell cell_of(const json_t *o, const char *name, bool eval,
+                            double *value)
 {
     char key[64] = "eval_";
-    strcpy(key + (eval ? 5 : 0), keys[column]);
+    strcpy(key + (eval ? 5 : 0), name);
     if (bn_json_num(o, "", key, value, NULL) > 0)
         return BN_CELL_FINITE;
     const json_t *list = json_object_get(o, "nonfinite"), *item;
@@ -56,6 +66,24 @@ static enum bn_cell cell(const json_t *o, int column, bool eval,
             && strcmp(json_string_value(item), key) == 0)
             return BN_CELL_NONFINITE;
     return BN_CELL_ABSENT;
+}
+
+static enum bn_cell cell(const json_t *o, int column, bool eval,
+                         double *value)
+{
+    return cell_of(o, keys[column], eval, value);
+}
+
+/* Whether it is a record of generations, which has no loss: the newest one
+ * counts. */
+static bool generations(const json_t *o, struct bn_last *last)
+{
+    if (json_object_get(o, "eval_gen_examples") == NULL)
+        return false;
+    for (int k = 0; k < BN_NGEN && !last->has_gen; k++)
+        last->gen[k] = cell_of(o, gen_keys[k], true, &last->gen_value[k]);
+    last->has_gen = true;
+    return true;
 }
 
 /* Lines of text[0..len) from the last to the first, until the last
@@ -73,7 +101,7 @@ static bool scan_back(const char *text, size_t len, struct bn_last *last)
             last->broken++;
         if (o && last->reached < 0)
             last->reached = (long)step;
-        if (o && eval) {
+        if (o && eval && !generations(o, last)) {
             last->step = (long)step;
             for (int k = 0; k < BN_NCOL; k++)
                 last->cell[k] = cell(o, k, true, &last->value[k]);

@@ -21,6 +21,11 @@ enum bn_column {
 /* The key of a column in a record of kind train. */
 const char *bn_column_key(enum bn_column c);
 
+/* What generated answers are like (burnish-generate --record). */
+enum { BN_NGEN = 6 };
+/* Its key, without "eval_". */
+const char *bn_gen_key(int k);
+
 enum bn_cell { BN_CELL_ABSENT, BN_CELL_FINITE, BN_CELL_NONFINITE };
 
 /* The last evaluation of a run. */
@@ -29,6 +34,9 @@ struct bn_last {
     long reached;  /* step of the last record; -1: none */
     enum bn_cell cell[BN_NCOL];
     double value[BN_NCOL]; /* where finite */
+    bool has_gen;
+    enum bn_cell gen[BN_NGEN]; /* of the last record of generations */
+    double gen_value[BN_NGEN];
     bool half;     /* the last line was half written, and left out */
     size_t broken; /* other lines that are no records, and left out */
 };

@@ -60,6 +60,43 @@ static const char *short_name(enum bn_column c)
     return name[c];
 }
 
+/* --- Generations ---------------------------------------------------------------- */
+
+static bool any_gen(const struct bn_ranking *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->v[i].last.has_gen)
+            return true;
+    return false;
+}
+
+/* Shown beside the ranking, which they take no part in. */
+static void gen_table(const struct bn_sweep *s, const struct bn_ranking *r,
+                      int width, struct bn_str *out)
+{
+    if (!any_gen(r))
+        return;
+    bn_str_addf(out, "\n%-*s", width, "GENERATIONS");
+    for (int k = 0; k < BN_NGEN; k++)
+        bn_str_addf(out, " %16s", bn_gen_key(k) + strlen("gen_"));
+    bn_str_addc(out, '\n');
+    for (size_t i = 0; i < r->n; i++) {
+        const struct bn_last *l = &r->v[i].last;
+
+        if (!l->has_gen)
+            continue;
+        bn_str_addf(out, "%-*s", width, s->points[r->v[i].point].name);
+        for (int k = 0; k < BN_NGEN; k++)
+            if (l->gen[k] == BN_CELL_FINITE)
+                bn_str_addf(out, " %16.4g", l->gen_value[k]);
+            else
+                bn_str_addf(out, " %16s", "-");
+        bn_str_addc(out, '\n');
+    }
+}
+
+/* --- Text ----------------------------------------------------------------------- */
+
 void bn_report_text(const struct bn_sweep *s, const struct bn_ranking *r,
                     struct bn_str *out)
 {
@@ -96,6 +133,7 @@ void bn_report_text(const struct bn_sweep *s, const struct bn_ranking *r,
         bn_ranked_words(x, out);
         bn_str_addc(out, '\n');
     }
+    gen_table(s, r, width, out);
     bn_str_adds(out, "\n* columns of the last evaluation that rank; place is "
                      "the mean of the places in them\n");
     for (size_t k = 0; k < nc; k++)
@@ -137,6 +175,8 @@ void bn_report_csv(const struct bn_sweep *s, const struct bn_ranking *r,
     bn_str_adds(out, "group,rank,point,state,step");
     for (int c = 0; c <= BN_COL_MARGIN; c++)
         bn_str_addf(out, ",eval_%s", bn_column_key(c));
+    for (int k = 0; k < BN_NGEN && any_gen(r); k++)
+        bn_str_addf(out, ",eval_%s", bn_gen_key(k));
     bn_str_adds(out, ",settings,remark\r\n");
     for (size_t i = 0; i < r->n; i++) {
         const struct bn_ranked *x = &r->v[i];
@@ -155,6 +195,11 @@ void bn_report_csv(const struct bn_sweep *s, const struct bn_ranking *r,
                 bn_str_addf(out, "%.10g", x->last.value[c]);
             else if (x->last.cell[c] == BN_CELL_NONFINITE)
                 bn_str_adds(out, "nan");
+        }
+        for (int k = 0; k < BN_NGEN && any_gen(r); k++) {
+            bn_str_addc(out, ',');
+            if (x->last.gen[k] == BN_CELL_FINITE)
+                bn_str_addf(out, "%.10g", x->last.gen_value[k]);
         }
         char *set = bn_point_settings(p);
         bn_str_addc(out, ',');

@@ -114,6 +114,7 @@ def packed_sft(run, batch):
                  f"per_device_eval_batch_size={batch}", run)
     assert e["eval_examples"] == 24
     near("loss", e["eval_loss"], want)
+    near("perplexity", e["eval_perplexity"], math.exp(want), 1e-4)
 
 
 def pair_numbers(x, beta):

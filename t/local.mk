@@ -41,6 +41,7 @@ SHARNESS_TESTS = \
 	t/t3110-tokenize.t \
 	t/t4010-tensorboard.t \
 	t/t4101-generate.t \
+	t/t4110-generate-eval.t \
 	t/t5000-boot.t \
 	t/t5010-comm.t \
 	t/t5020-nccl.t \
@@ -49,7 +50,7 @@ SHARNESS_TESTS = \
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
 	t/ranks/kill.py t/ranks/lib.sh \
-	t/generate/chain.py t/golden/trajectory.py t/layers.awk \
+	t/generate/chain.py t/generate/evaluate.py t/golden/trajectory.py t/layers.awk \
 	t/features.py t/observe.py t/resume.py t/talk.py t/tb-read.py t/tiny.py \
 	$(SHARNESS_TESTS) \
 	t/bad/cases.py $(BAD_TABLES)

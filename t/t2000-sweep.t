@@ -189,6 +189,25 @@ test_expect_success 'pictures are drawn where there is gnuplot, and missed where
     grep "There are no pictures" plain.html && test_cmp out out2
 '
 
+test_expect_success 'figures of generations are shown where there are any, and rank nothing' '
+    burnish sweep report --csv rank.yaml | tr -d "\r" >plain.csv &&
+    ! grep gen_ plain.csv && ! grep GENERATIONS out &&
+    cp -R rank/ok-large/metrics.jsonl kept &&
+    for n in 1 2; do
+        echo "{\"step\":200,\"epoch\":1,\"time\":1.5,\"kind\":\"eval\",\"eval_gen_examples\":9,\"eval_gen_length\":7.5,\"eval_gen_eos_rate\":0.$n}" \
+            >>rank/ok-large/metrics.jsonl
+    done &&
+    burnish sweep report rank.yaml >with && cat with >&2 &&
+    grep "^GENERATIONS  *length  *eos_rate  *repetition_4" with &&
+    grep "^ok-large  *7.5  *0.2  *-  *-  *-  *-$" with &&
+    grep "   1  ok-large  *200  *1.75" with &&
+    burnish sweep report --csv rank.yaml | tr -d "\r" >gen.csv &&
+    head -n 1 gen.csv | grep ",eval_gen_length,eval_gen_eos_rate,.*,eval_gen_exact_match,settings,remark$" &&
+    grep "^1,1,ok-large,.*,7.5,0.2,,,,," gen.csv &&
+    cut -d, -f1-10 plain.csv >a && cut -d, -f1-10 gen.csv | test_cmp a - &&
+    mv kept rank/ok-large/metrics.jsonl
+'
+
 test_expect_success '--best prints the full run of the winner' '
     burnish sweep report --best rank.yaml >best.yaml && cat best.yaml >&2 &&
     grep "^beta: 0.5" best.yaml && ! grep "^max_steps: [0-9]" best.yaml &&

@@ -1,5 +1,6 @@
 /* burnish-generate: answers of a model to prompts. */
 #include "config.h"
+#include "cmd/gen_report.h"
 #include "cmd/opts.h"
 #include "cmd/prompts.h"
 #include "base/crash.h"
@@ -31,11 +32,14 @@ static const char usage[] =
     "An answer depends on its prompt, the options for sampling, the seed and\n"
     "its row number, not on --batch-size. Answers end at eos_token_id of\n"
     "config.json and generation_config.json and at the tokenizer's eos_token.\n"
+    "Figures of --evaluate have 95 % confidence intervals: Wilson's for shares,\n"
+    "mean -+ 1.96 s/sqrt(n) for means, a jackknife over answers for distinct-n.\n"
     "Runs on one rank.\n\n";
 
 struct args {
     struct bn_opt_list operands, stop, stop_id;
     const char *model, *tokenizer, *input, *output, *dtype, *device;
+    const char *evaluate, *reference, *record;
     int64_t max_new_tokens, top_k, seed, batch_size, threads;
     double temperature, top_p, min_p, repetition_penalty;
     bool chat, ignore_eos, help, version;
@@ -53,6 +57,7 @@ struct job {
     char **line;
     size_t next, finished;
     struct bn_str out; /* with --output: all lines */
+    struct bn_gen_eval *eval; /* with --evaluate or --record */
     bool stream;
 };
 
@@ -98,6 +103,8 @@ static int on_done(void *arg, const struct bn_gen_answer *a,
     int rc = 0;
 
     bn_progress_update(++j->finished, NULL);
+    if (j->eval != NULL)
+        bn_gen_report_add(j->eval, a, &j->prompts);
     if (j->stream)
         return write_out("\n", 1, err);
     j->line[a->row] = line_of(j, a);
@@ -190,6 +197,10 @@ static int check_args(struct job *j, enum bn_dtype *t, struct bn_err *err)
     if (a->chat && a->input != NULL)
         return bn_fail(err, BN_ERR_USAGE, "--chat is for prompts of the "
                        "command line; rows of a file say 'messages'");
+    if (a->reference != NULL
+        && (a->input == NULL || (a->evaluate == NULL && a->record == NULL)))
+        return bn_fail(err, BN_ERR_USAGE, "--reference names a member of the "
+                       "rows of --input, for --evaluate or --record");
     if (strcmp(a->dtype, "float32") == 0)
         *t = BN_F32;
     else if (strcmp(a->dtype, "bfloat16") == 0)
@@ -220,6 +231,7 @@ static int read_prompts(struct job *j, struct bn_err *err)
 
     bn_prompts_init(&j->prompts, j->g.tokenizer, j->g.cfg.vocab_size,
                     j->g.cfg.max_position - 1);
+    j->prompts.reference_key = a->reference;
     if (a->input != NULL)
         return bn_prompts_read(&j->prompts, a->input, err);
     for (size_t i = 0; i < a->operands.n; i++)
@@ -288,6 +300,10 @@ static int answer(struct job *j, struct bn_err *err)
     if (rc == 0 && j->a->output != NULL)
         rc = bn_file_write(j->a->output, j->out.s != NULL ? j->out.s : "",
                            j->out.len, err);
+    if (rc == 0 && j->a->evaluate != NULL)
+        rc = bn_gen_report_write(j->eval, j->a->evaluate, err);
+    if (rc == 0 && j->a->record != NULL)
+        rc = bn_gen_report_record(j->eval, j->a->record, err);
     if (rc == 0 && !j->stream)
         report(&stats, j->prompts.n);
     return rc;
@@ -298,6 +314,9 @@ static int run(const struct args *a, struct bn_err *err)
     struct job j = {.a = a};
     enum bn_dtype t = BN_F32;
     int rc = check_args(&j, &t, err);
+
+    if (a->evaluate != NULL || a->record != NULL)
+        j.eval = bn_gen_eval_create();
 
     if (rc == 0)
         rc = bn_generator_open(&j.g, a->model, a->tokenizer, err);
@@ -312,6 +331,7 @@ static int run(const struct args *a, struct bn_err *err)
     for (size_t i = 0; j.line != NULL && i < j.prompts.n; i++)
         free(j.line[i]);
     free(j.line);
+    bn_gen_eval_destroy(j.eval);
     bn_str_release(&j.out);
     bn_prompts_release(&j.prompts);
     bn_generator_close(&j.g);
@@ -339,6 +359,13 @@ int main(int argc, char **argv)
          "prompts as JSON lines; - is standard input"},
         {"output", BN_OPT_STR, &a.output, "FILE",
          "where answers go, whole or not at all (default: standard output)"},
+        {"evaluate", BN_OPT_STR, &a.evaluate, "FILE",
+         "write what the answers are like as JSON: length, end of text, "
+         "repetition, distinct n-grams, exact match; - is standard error"},
+        {"reference", BN_OPT_STR, &a.reference, "MEMBER",
+         "the member of a row that holds the answer expected"},
+        {"record", BN_OPT_STR, &a.record, "RUN_DIR",
+         "add the same to the metrics.jsonl of a run, as eval_gen_* keys"},
         {"chat", BN_OPT_FLAG, &a.chat, NULL,
          "a PROMPT is what a user says: use the chat template"},
         {"max-new-tokens", BN_OPT_INT, &a.max_new_tokens, "N",

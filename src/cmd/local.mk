@@ -53,6 +53,7 @@ src_cmd_burnish_train_emu_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) \
 bin_PROGRAMS += burnish-generate
 burnish_generate_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 burnish_generate_SOURCES = src/cmd/burnish-generate.c \
+	src/cmd/gen_report.c src/cmd/gen_report.h \
 	src/cmd/lines.c src/cmd/lines.h \
 	src/cmd/prompts.c src/cmd/prompts.h
 burnish_generate_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DEVICE_LIBS)

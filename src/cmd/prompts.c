@@ -16,9 +16,13 @@ void bn_prompts_init(struct bn_prompts *p, const struct bn_tokenizer *t,
 
 void bn_prompts_release(struct bn_prompts *p)
 {
-    for (size_t i = 0; i < p->n; i++)
+    for (size_t i = 0; i < p->n; i++) {
         bn_ids_release(&p->v[i]);
+        if (p->reference != NULL)
+            free(p->reference[i]);
+    }
     free(p->v);
+    free(p->reference);
     bn_encoder_destroy(p->enc);
     bn_chat_destroy(p->chat);
     bn_str_release(&p->text);
@@ -146,15 +150,29 @@ static int put_messages(struct bn_prompts *p, const json_t *row,
     return put_chat(p, &args, err);
 }
 
-static int read_row(void *arg, const json_t *row, struct bn_str *out,
-                    struct bn_err *err)
+/* What a row expects, kept for the prompt that it makes. */
+static int put_reference(struct bn_prompts *p, const json_t *row,
+                         struct bn_err *err)
 {
-    struct bn_prompts *p = arg;
+    const char *key = p->reference_key;
+    const char *s = json_string_value(json_object_get(row, key));
+
+    if (s == NULL)
+        return bn_fail(err, BN_ERR_DATA, "'%s' must be there and be text: it "
+                       "is what the answer is compared with", key);
+    bn_grow(&p->reference, &p->reference_cap, p->n + 1,
+            sizeof(*p->reference));
+    p->reference[p->n] = bn_strdup(s);
+    return 0;
+}
+
+static int read_prompt(struct bn_prompts *p, const json_t *row,
+                       struct bn_err *err)
+{
     const json_t *prompt = json_object_get(row, "prompt");
     const json_t *ids = json_object_get(row, "ids");
     const json_t *messages = json_object_get(row, "messages");
 
-    (void)out;
     if ((prompt != NULL) + (ids != NULL) + (messages != NULL) != 1)
         return bn_fail(err, BN_ERR_DATA, "expected an object with one of "
                        "'prompt', 'messages' and 'ids'");
@@ -168,6 +186,22 @@ static int read_row(void *arg, const json_t *row, struct bn_str *out,
         return bn_fail(err, BN_ERR_DATA, "'prompt' must be text");
     return put_text(p, json_string_value(prompt), json_string_length(prompt),
                     true, err);
+}
+
+static int read_row(void *arg, const json_t *row, struct bn_str *out,
+                    struct bn_err *err)
+{
+    struct bn_prompts *p = arg;
+    size_t n = p->n;
+
+    (void)out;
+    if (p->reference_key != NULL && put_reference(p, row, err) < 0)
+        return -1;
+    if (read_prompt(p, row, err) == 0)
+        return 0;
+    if (p->reference_key != NULL)
+        free(p->reference[n]);
+    return -1;
 }
 
 int bn_prompts_read(struct bn_prompts *p, const char *file,

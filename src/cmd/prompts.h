@@ -13,6 +13,11 @@ struct bn_prompts {
     int max;                      /* tokens of a prompt */
     struct bn_ids *v;             /* [n] */
     size_t n, cap;
+    /* A member of each row that holds the answer that is expected; NULL: none.
+     * Set before reading. */
+    const char *reference_key; /* borrowed */
+    char **reference;          /* [n] with it */
+    size_t reference_cap;
     /* private */
     struct bn_encoder *enc;
     struct bn_chat *chat;

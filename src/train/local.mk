@@ -22,6 +22,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/eval.c \
 	src/train/flops.c \
 	src/train/gen.c src/train/gen.h \
+	src/train/gen_eval.c src/train/gen_eval.h \
 	src/train/gen_model.c \
 	src/train/gen_text.c src/train/gen_text.h \
 	src/train/load.c src/train/load.h \
@@ -53,11 +54,14 @@ src/train/event.pb-c.c: $(top_srcdir)/src/train/event.proto
 		$(top_srcdir)/src/train/event.proto
 
 if HAVE_CMOCKA
-TRAIN_TESTS = src/train/test/asha.t src/train/test/gen_text.t src/train/test/metrics.t
+TRAIN_TESTS = src/train/test/asha.t src/train/test/gen_eval.t \
+	src/train/test/gen_text.t src/train/test/metrics.t
 check_PROGRAMS += $(TRAIN_TESTS)
 TESTS += $(TRAIN_TESTS)
 src_train_test_asha_t_SOURCES = src/train/test/asha.c
 src_train_test_asha_t_LDADD = $(METRICS_LIBS) $(CMOCKA_LIBS)
+src_train_test_gen_eval_t_SOURCES = src/train/test/gen_eval.c
+src_train_test_gen_eval_t_LDADD = $(TRAIN_LIBS) $(OPS_CUDA_LIBS) $(CMOCKA_LIBS)
 src_train_test_gen_text_t_SOURCES = src/train/test/gen_text.c
 src_train_test_gen_text_t_LDADD = $(TRAIN_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS)
 src_train_test_metrics_t_SOURCES = src/train/test/metrics.c

@@ -425,8 +425,7 @@ static void say_run(const struct bn_session *s)
 
 static int eval_only(struct loop *l, struct bn_err *err)
 {
-    double metrics[BN_LOSS_MAX_KEYS], examples;
-
+    double metrics[BN_LOSS_MAX_KEYS], examples, nll;
     bool stopped;
 
     if (bn_trainer_eval(l->t, metrics, &examples, &stopped, err) < 0)
@@ -439,6 +438,8 @@ static int eval_only(struct loop *l, struct bn_err *err)
     printf("{\"eval_examples\":%.0f", examples);
     for (int k = 0; k < l->t->loss->nkeys; k++)
         printf(",\"eval_%s\":%.17g", l->t->loss->keys[k], metrics[k]);
+    if (bn_record_find(l->t, metrics, "nll_loss", &nll))
+        printf(",\"eval_perplexity\":%.17g", exp(nll));
     printf("}\n");
     return 0;
 }
