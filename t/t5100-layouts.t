@@ -31,12 +31,16 @@ done <<EOT
 2 tp2 $tp=2
 2 pp2 $pp=2
 2 cp2 $cp=2
+2 dp2-zero2 $batch=2 zero_stage=2
+2 cp2-zero2 $cp=2 zero_stage=2
 4 dp4 $batch=1
 4 tp4 $tp=4
 4 pp4 $pp=4 $batch=1 $accum=8
 4 cp4 $cp=4
 4 pp2-cp2 $pp=2 $cp=2 $batch=2 $accum=4 activation_recompute=full
 4 tp2-cp2 $tp=2 $cp=2 activation_recompute=attention
+4 dp4-zero2 $batch=1 zero_stage=2
+4 dp2-tp2-zero2 $tp=2 $batch=2 zero_stage=2
 8 dp8 $batch=1 $accum=1
 8 tp8 $tp=8
 8 pp8 $pp=8 $batch=1 $accum=8
@@ -62,7 +66,9 @@ test_expect_success 'layouts that a model or a run does not admit are refused' '
     test_must_fail bn_train 2 no sft $tp=2 $cp=2 &&
     grep "do not make the 2 ranks that were started" no.err &&
     test_must_fail bn_train 9 no sft $pp=9 &&
-    grep "8 layers cannot be split over 9 pipeline stages" no.err
+    grep "8 layers cannot be split over 9 pipeline stages" no.err &&
+    test_must_fail bn_train 2 no sft $pp=2 zero_stage=2 &&
+    grep "zero_stage: 2 with pipeline_parallel_size 2 is not supported" no.err
 '
 
 # The same program with a fault planted: the comparison must see it.
@@ -80,7 +86,9 @@ test_expect_success 'planted: a second split is refused' '
 '
 test_expect_success 'planted: a rank left out of the sum of gradients' '
     BN_MUTANT=sum bn_train 2 sum sft $batch=2 &&
-    test_must_fail $compare sft-1 sum
+    test_must_fail $compare sft-1 sum &&
+    BN_MUTANT=sum bn_train 2 sum2 sft $batch=2 zero_stage=2 &&
+    test_must_fail $compare sft-1 sum2
 '
 test_expect_success 'planted: denominators of one rank alone' '
     BN_MUTANT=denominator bn_train 2 denominator sft $batch=2 &&

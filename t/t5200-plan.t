@@ -45,6 +45,8 @@ done <<EOT
 1 sft
 1 orpo dtype=bfloat16 activation_recompute=full
 2 orpo per_device_train_batch_size=2
+2 sft per_device_train_batch_size=2 zero_stage=2
+4 orpo $tp=2 per_device_train_batch_size=2 zero_stage=2 dtype=bfloat16
 4 sft $tp=4
 4 orpo $pp=2 $cp=2
 8 sft $tp=2 $pp=2 per_device_train_batch_size=2 dtype=bfloat16
@@ -61,6 +63,18 @@ test_expect_success 'more tensor ranks take less a rank; stages keep less' '
         burnish plan --json --set output_dir=o --set $tp=$t sft.yaml | head -n 1 |
             sed "s/.*\"weights\":\([0-9]*\).*/\1/"
     done >w && test "$(sort -rn w)" = "$(cat w)" && test "$(uniq w | wc -l)" = 3
+'
+test_expect_success 'sharded gradients take less, and are sent more often' '
+    for z in 1 2; do
+        burnish plan --json --ranks 4 --set output_dir=o --set zero_stage=$z \
+            --set per_device_train_batch_size=1 sft.yaml | head -n 1 >z$z
+    done &&
+    python3 -c "
+import json
+a, b = (json.load(open(f)) for f in (\"z1\", \"z2\"))
+assert b[\"gradients\"] < 0.7 * a[\"gradients\"], (a, b)
+assert b[\"weights\"] == a[\"weights\"] and b[\"optimizer\"] == a[\"optimizer\"]
+"
 '
 test_expect_success 'layouts that fit are listed; none is an error' '
     burnish plan --ranks 8 --memory 1 --set output_dir=o sft.yaml >fits &&

@@ -32,6 +32,7 @@ while read -r n name task sets; do
 done <<EOT
 2 dp2 sft $batch=2
 2 dp2 orpo $batch=2
+2 dp2-zero2 sft $batch=2 zero_stage=2
 2 tp2 sft $tp=2
 2 pp2 orpo $pp=2
 2 cp2 sft $cp=2

@@ -35,6 +35,11 @@ struct bn_comm_ops {
      * out may be in + r * n. */
     int (*reduce_scatter)(struct bn_comm *c, void *out, const void *in,
                           enum bn_dtype type, size_t n, struct bn_err *err);
+    /* out[n] on 'root' = the sum of in[n] over ranks; may be in. Elsewhere
+     * 'out' is not used. */
+    int (*reduce)(struct bn_comm *c, void *out, const void *in,
+                  enum bn_dtype type, size_t n, int root,
+                  struct bn_err *err);
     /* out[size * n] = every rank's in[n] in order; in may be out + r * n. */
     int (*allgather)(struct bn_comm *c, void *out, const void *in,
                      enum bn_dtype type, size_t n, struct bn_err *err);

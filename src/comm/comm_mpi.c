@@ -187,6 +187,30 @@ static int reduce_scatter(struct bn_comm *c, void *out, const void *in,
     return 0;
 }
 
+static int reduce(struct bn_comm *c, void *out, const void *in,
+                  enum bn_dtype type, size_t n, int root, struct bn_err *err)
+{
+    size_t es = bn_dtype_size(type), step = PIECE / es;
+    const char *from = in;
+
+    for (size_t at = 0; at < n; at += step) {
+        size_t k = n - at < step ? n - at : step;
+
+        for (int r = 0; c->rank == root && r < c->size; r++)
+            if (r != root)
+                recv_from(c, group(c)->scratch + (size_t)r * PIECE, k * es,
+                          r);
+        if (c->rank != root)
+            send_to(c, from + at * es, k * es, root);
+        if (wait_all(c, "reduce", err) < 0
+            || (c->rank == root
+                && fold(c, (char *)out + at * es, from + at * es, type, k,
+                        BN_SUM, err) < 0))
+            return -1;
+    }
+    return 0;
+}
+
 static int bcast(struct bn_comm *c, void *buf, size_t bytes, int root,
                  struct bn_err *err)
 {
@@ -276,6 +300,7 @@ static const struct bn_comm_ops mpi_ops = {
     .name = "mpi",
     .allreduce = allreduce,
     .reduce_scatter = reduce_scatter,
+    .reduce = reduce,
     .allgather = allgather,
     .bcast = bcast,
     .send = send,

@@ -112,6 +112,26 @@ static int reduce_scatter(struct bn_comm *c, void *out, const void *in,
                                        bn_dtype_size(type), err);
 }
 
+static int reduce(struct bn_comm *c, void *out, const void *in,
+                  enum bn_dtype type, size_t n, int root, struct bn_err *err)
+{
+    struct bn_nccl_call k = {.kind = BN_NCCL_REDUCE,
+                             .what = "reduce",
+                             .in = in,
+                             .out = out,
+                             .n = n,
+                             .from = root};
+
+    if (type_of(type, &k.type, err) < 0)
+        return -1;
+    if (c->size == 1 || n == 0)
+        return copy(group(c)->w, out, in, n * bn_dtype_size(type), err);
+    if (on_device(in))
+        return bn_nccl_enqueue(group(c), &k, err);
+    return bn_nccl_host_reduce(group(c), &k, out, in, n, bn_dtype_size(type),
+                               err);
+}
+
 static int allgather(struct bn_comm *c, void *out, const void *in,
                      enum bn_dtype type, size_t n, struct bn_err *err)
 {
@@ -218,6 +238,7 @@ static const struct bn_comm_ops nccl_ops = {
     .name = "nccl",
     .allreduce = allreduce,
     .reduce_scatter = reduce_scatter,
+    .reduce = reduce,
     .allgather = allgather,
     .bcast = bcast,
     .send = send,

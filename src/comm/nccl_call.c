@@ -30,6 +30,9 @@ static ncclResult_t issue(ncclComm_t comm, const struct bn_nccl_call *k,
     case BN_NCCL_REDUCE_SCATTER:
         return ncclReduceScatter(k->in, k->out, k->n, k->type, ncclSum, comm,
                                  stream);
+    case BN_NCCL_REDUCE:
+        return ncclReduce(k->in, k->out, k->n, k->type, ncclSum, k->from, comm,
+                          stream);
     case BN_NCCL_ALLGATHER:
         return ncclAllGather(k->in, k->out, k->n, ncclInt8, comm, stream);
     case BN_NCCL_BCAST:
@@ -120,6 +123,24 @@ int bn_nccl_host_reduce_scatter(struct bn_nccl_group *g, struct bn_nccl_call *k,
         if (run_staged(g, k, size * k->n * es, k->n * es, err) < 0)
             return -1;
         memcpy(out + at * es, stage_out(g->w), k->n * es);
+    }
+    return 0;
+}
+
+int bn_nccl_host_reduce(struct bn_nccl_group *g, struct bn_nccl_call *k,
+                        char *out, const char *in, size_t n, size_t es,
+                        struct bn_err *err)
+{
+    size_t piece = BN_NCCL_STAGE / es;
+    bool root = g->rank == k->from;
+
+    for (size_t at = 0; at < n; at += piece) {
+        k->n = least(n - at, piece);
+        memcpy(stage_in(g->w), in + at * es, k->n * es);
+        if (run_staged(g, k, k->n * es, root ? k->n * es : 0, err) < 0)
+            return -1;
+        if (root)
+            memcpy(out + at * es, stage_out(g->w), k->n * es);
     }
     return 0;
 }

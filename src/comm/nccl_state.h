@@ -117,6 +117,7 @@ int bn_nccl_judge(const struct bn_nccl_group *g, const char *what,
 enum bn_nccl_kind {
     BN_NCCL_ALLREDUCE,
     BN_NCCL_REDUCE_SCATTER,
+    BN_NCCL_REDUCE,
     BN_NCCL_ALLGATHER,
     BN_NCCL_BCAST,
     BN_NCCL_SENDRECV
@@ -131,7 +132,7 @@ struct bn_nccl_call {
     size_t n, n_out; /* n_out: of SENDRECV */
     ncclDataType_t type;
     ncclRedOp_t op;
-    int to, from; /* of SENDRECV; from: the root of BCAST */
+    int to, from; /* of SENDRECV; from: the root of BCAST, REDUCE */
 };
 
 /* nccl_call.c. Put it on the communication stream; do not wait. */
@@ -144,6 +145,9 @@ int bn_nccl_host_allreduce(struct bn_nccl_group *g, struct bn_nccl_call *k,
 int bn_nccl_host_reduce_scatter(struct bn_nccl_group *g, struct bn_nccl_call *k,
                                 char *out, const char *in, size_t n, size_t es,
                                 struct bn_err *err);
+int bn_nccl_host_reduce(struct bn_nccl_group *g, struct bn_nccl_call *k,
+                        char *out, const char *in, size_t n, size_t es,
+                        struct bn_err *err);
 int bn_nccl_host_allgather(struct bn_nccl_group *g, struct bn_nccl_call *k,
                            char *out, const char *in, size_t bytes,
                            struct bn_err *err);

@@ -294,7 +294,8 @@ static const struct bn_conf_key keys[] = {
      .help = "split what lies between tensor-parallel matrices by tokens"},
     {INT(mesh, zero_stage), .dflt = "1", .min = 1, .max = 2,
      .help = "what data-parallel ranks share out: 1 optimizer states and"
-             " masters, 2 gradients too"},
+             " masters, 2 gradients too, which are then summed once a"
+             " micro-batch (not with pipeline stages)"},
     {NUM(mesh, ddp_timeout), .dflt = "7200", .max = 1e7, .flags = ABOVE,
      .unit = "seconds",
      .help = "longest wait for another rank before an error names it"},

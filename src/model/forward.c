@@ -1,6 +1,7 @@
 /* The whole model over one micro-batch. */
 #include "config.h"
 #include "model/layer.h"
+#include "model/shard.h"
 
 #include <string.h>
 
@@ -95,9 +96,23 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
     if (m->params.part.has_head)
         op->rmsnorm_grad(m->dev, m->t, a->d_x, m->g_norm_f, d_y, NULL,
                          a->x_f, m->norm_f, a->rstd_f, hidden, a->n);
-    for (int l = m->nlayers - 1; l >= 0; l--)
+    for (int l = m->nlayers - 1; l >= 0; l--) {
         bn_layer_backward(m, a, l);
+        if (m->shard != NULL)
+            bn_shard_layer_done(m, l);
+    }
     if (m->params.part.has_embed)
         op->embed_grad(m->dev, m->t, m->g_embed, a->d_x, a->ids,
                        m->vocab_first, m->vocab, hidden, a->n);
+    if (m->shard != NULL)
+        bn_shard_ends_done(m);
+}
+
+void bn_model_backward_none(struct bn_model *m)
+{
+    if (m->shard == NULL)
+        return;
+    for (int l = m->nlayers - 1; l >= 0; l--)
+        bn_shard_layer_done(m, l);
+    bn_shard_ends_done(m);
 }

@@ -6,6 +6,7 @@ src_model_libmodelconf_a_SOURCES = \
 	src/model/config_write.c \
 	src/model/init.c src/model/init.h \
 	src/model/params.c src/model/params.h \
+	src/model/shard.c src/model/shard.h \
 	src/model/rope.c src/model/rope.h
 MODELCONF_LIBS = src/model/libmodelconf.a $(TENSOR_LIBS)
 

@@ -42,7 +42,8 @@ struct bn_model {
     const struct bn_mesh *mesh; /* borrowed */
     enum bn_dtype t;
     void *w;  /* params.size weights of type t, device memory */
-    float *g; /* as many gradients; NULL without training */
+    float *g; /* as many gradients; NULL without training or if sharded */
+    struct bn_shard *shard; /* gradients under ZeRO stage 2 (shard.h) */
     int heads, kv_heads, ffn, vocab; /* of this shard */
     int vocab_first;                 /* first id of this shard */
     int nlayers;
@@ -80,6 +81,11 @@ void bn_model_plan(struct bn_model *m, const struct bn_model_config *cfg,
 /* Say that m->w was written. */
 void bn_model_changed(struct bn_model *m);
 void bn_model_zero_grad(struct bn_model *m);
+/* The gradient of the flat parameter at 'offset' and of those behind it: any
+ * without sharded gradients, else of the range that is kept. */
+float *bn_model_grad(const struct bn_model *m, size_t offset);
+/* Bytes of bn_model_bytes that are gradients, when training. */
+size_t bn_model_grad_bytes(const struct bn_params *params);
 
 /* What one layer keeps; pointers of different layers are the same where a
  * recompute mode shares the memory. */
@@ -151,8 +157,12 @@ int bn_model_forward(struct bn_model *m, struct bn_acts *a,
 /* From d_y = dL/dy_f ([n, hidden], overwritten) add to the gradients. d_y may
  * be a->d_x. On a stage without head a->d_x is the gradient of bn_acts_output
  * instead; on one without embedding a->d_x is left as that of bn_acts_input.
- * Collective over tp and cp. */
+ * Collective over tp and cp, and with sharded gradients over dp. */
 void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y);
+
+/* With sharded gradients: take part in one backward pass of the other ranks
+ * without a batch of one's own. Collective. */
+void bn_model_backward_none(struct bn_model *m);
 
 /* The residual stream [n, hidden] between pipeline stages. */
 static inline void *bn_acts_input(const struct bn_acts *a)

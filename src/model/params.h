@@ -82,6 +82,9 @@ struct bn_params {
     int n;
     size_t elems; /* of the flat buffer; a multiple of 64 */
     size_t count; /* parameters in it, without padding */
+    /* Gradients of [keep, keep + kept) alone are kept over a backward pass
+     * (ZeRO stage 2); kept 0: all of them. */
+    size_t keep, kept;
     int *index;   /* private */
     char *names;
 };

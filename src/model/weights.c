@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "base/mem.h"
 #include "model/rope.h"
+#include "model/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,11 @@ static void carve(struct bn_model *m, struct bn_arena *a, bool training)
     size_t n = m->params.elems, r = rope_elems(&m->cfg, m->max_pos);
 
     m->w = bn_arena_get(a, n * bn_dtype_size(m->t));
-    m->g = training ? bn_arena_get(a, n * sizeof(float)) : NULL;
+    m->g = NULL;
+    if (training && m->params.kept > 0)
+        bn_shard_carve(m->shard, &m->params, a);
+    else if (training)
+        m->g = bn_arena_get(a, n * sizeof(float));
     m->cosine = bn_arena_get(a, r * sizeof(float));
     m->sine = bn_arena_get(a, r * sizeof(float));
 }
@@ -29,13 +34,34 @@ size_t bn_model_bytes(const struct bn_model_config *cfg,
                       const struct bn_params *params, enum bn_dtype t,
                       int max_pos, bool training)
 {
+    struct bn_shard shard;
     struct bn_model m = {.cfg = *cfg, .params = *params, .t = t,
-                         .max_pos = max_pos};
+                         .max_pos = max_pos, .shard = &shard};
     struct bn_arena plan;
 
+    bn_shard_sizes(&shard, params);
     bn_arena_plan(&plan, "model");
     carve(&m, &plan, training);
     return plan.used;
+}
+
+size_t bn_model_grad_bytes(const struct bn_params *params)
+{
+    struct bn_shard shard;
+    struct bn_arena plan;
+
+    if (params->kept == 0)
+        return params->elems * sizeof(float);
+    bn_arena_plan(&plan, "gradients");
+    bn_shard_sizes(&shard, params);
+    bn_shard_carve(&shard, params, &plan);
+    return plan.used;
+}
+
+float *bn_model_grad(const struct bn_model *m, size_t offset)
+{
+    return m->shard != NULL ? m->shard->kept + (offset - m->params.keep)
+                            : m->g + offset;
 }
 
 static const void *weight(const struct bn_model *m, const struct bn_param *p)
@@ -47,7 +73,10 @@ static const void *weight(const struct bn_model *m, const struct bn_param *p)
 
 static float *grad(const struct bn_model *m, const struct bn_param *p)
 {
-    return p != NULL && m->g != NULL ? m->g + p->offset : NULL;
+    if (p == NULL || (m->g == NULL && m->shard == NULL))
+        return NULL;
+    return m->shard != NULL ? bn_shard_grad(m->shard, &m->params, p)
+                            : m->g + p->offset;
 }
 
 /* A vector of layer l (-1: of no layer) and its gradient. */
@@ -162,6 +191,10 @@ struct bn_model *bn_model_create(const struct bn_model_config *cfg,
     m->max_pos = max_pos;
     sizes(m);
     m->layer = BN_NEWN(struct bn_layer, (size_t)m->nlayers);
+    if (training && m->params.kept > 0) {
+        m->shard = BN_NEW(struct bn_shard);
+        bn_shard_sizes(m->shard, &m->params);
+    }
     carve(m, arena, training);
     views(m);
     fill_rope(m);
@@ -206,6 +239,8 @@ void bn_model_changed(struct bn_model *m)
 
 void bn_model_zero_grad(struct bn_model *m)
 {
+    if (m->shard != NULL)
+        bn_shard_zero(m);
     if (m->g != NULL)
         m->dev->op.zero(m->dev, m->g, m->params.elems * sizeof(float));
 }
@@ -216,6 +251,7 @@ void bn_model_destroy(struct bn_model *m)
         return;
     each_mat(m, released);
     bn_params_release(&m->params);
+    free(m->shard);
     free(m->layer);
     free(m);
 }

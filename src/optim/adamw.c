@@ -116,8 +116,8 @@ static void update(struct bn_optim *o, const struct bn_param *p,
     size_t at = from - o->begin;
     m->dev->op.adamw(m->dev, m->t, a,
                      (char *)m->w + from * bn_dtype_size(m->t),
-                     o->master + at, o->m + at, o->v + at, m->g + from,
-                     o->scale, to - from);
+                     o->master + at, o->m + at, o->v + at,
+                     bn_model_grad(m, from), o->scale, to - from);
 }
 
 int bn_optim_step(struct bn_optim *o, double lr, double *norm,

@@ -51,16 +51,17 @@ void bn_optim_destroy(struct bn_optim *o);
 /* Copy the model's weights to the masters (after they were loaded). */
 void bn_optim_set_masters(struct bn_optim *o);
 
-/* One step with this rank's gradients in model->g: sum them over the ranks
- * that hold the same parameters (each keeps its range of the sum), clip,
+/* One step with this rank's gradients: sum them over the ranks that hold the
+ * same parameters (each keeps its range of the sum; sharded gradients are
+ * such sums already), clip,
  * update the range, gather the weights, tell the model. *norm: the gradient's norm before clipping, over the whole model. A
  * norm that is not finite is an error of class numeric, and leaves weights
  * and state as they were. Collective. */
 int bn_optim_step(struct bn_optim *o, double lr, double *norm,
                   struct bn_err *err);
 
-/* The part of it before the update (reduce.c): after it the range of model->g
- * is the gradient of the whole step, and *sq its squared norm over the whole
+/* The part of it before the update (reduce.c): after it bn_model_grad in the
+ * range is the gradient of the whole step, and *sq its squared norm over the whole
  * model, every parameter counted once. Collective. */
 int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err);
 /* And after it: every rank's range of the weights to all. Collective. */

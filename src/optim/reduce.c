@@ -9,6 +9,15 @@ static int sum(struct bn_comm *c, float *g, size_t n, struct bn_err *err)
     return c->ops->allreduce(c, g, BN_F32, n, BN_SUM, err);
 }
 
+/* What of [*from, *to) is this rank's to update. */
+static void clip_range(const struct bn_optim *o, size_t *from, size_t *to)
+{
+    if (*from < o->begin)
+        *from = o->begin;
+    if (*to > o->begin + o->count)
+        *to = o->begin + o->count;
+}
+
 /* Each tensor rank has gradients of its own heads only where it shares the
  * parameters with others: q and k norms with all, copied KV heads with its
  * neighbours. (Other shared ones get the same whole gradient on each.) */
@@ -21,10 +30,16 @@ static int sum_tensor_parts(struct bn_optim *o, struct bn_err *err)
         const struct bn_param *p = &m->params.item[i];
         bool norm = p->kind == BN_P_Q_NORM || p->kind == BN_P_K_NORM;
         bool copied = p->split == BN_SPLIT_ROWS && p->copies > 1;
+        size_t from = p->offset, to = p->offset + p->count;
 
-        if ((norm && sum(tp, m->g + p->offset, p->count, err) < 0)
-            || (copied
-                && sum(o->copies, m->g + p->offset, p->count, err) < 0))
+        /* Sharded gradients are cut alike on all of the tensor ranks. */
+        if (m->shard != NULL)
+            clip_range(o, &from, &to);
+        if (from >= to)
+            continue;
+        if ((norm && sum(tp, bn_model_grad(m, from), to - from, err) < 0)
+            || (copied && sum(o->copies, bn_model_grad(m, from), to - from,
+                              err) < 0))
             return -1;
     }
     return 0;
@@ -62,12 +77,9 @@ static int squared_norm(struct bn_optim *o, double *sq, struct bn_err *err)
         const struct bn_param *p = &m->params.item[i];
         size_t from = p->offset, to = p->offset + p->count;
 
-        if (from < o->begin)
-            from = o->begin;
-        if (to > o->begin + o->count)
-            to = o->begin + o->count;
+        clip_range(o, &from, &to);
         if (from < to && counts(m, p))
-            op->sqnorm(m->dev, o->sq, m->g + from, to - from);
+            op->sqnorm(m->dev, o->sq, bn_model_grad(m, from), to - from);
     }
     op->to_host(m->dev, sq, BN_F64, o->sq, BN_F64, 1);
     if (bn_dev_check(m->dev, err) < 0)
@@ -84,7 +96,7 @@ int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err)
 
     if (sum_tensor_parts(o, err) < 0 || sum_twins(m, err) < 0)
         return -1;
-    if (data->size > 1
+    if (data->size > 1 && m->shard == NULL
         && data->ops->reduce_scatter(data, m->g + o->begin, m->g, BN_F32,
                                      o->count, err) < 0)
         return -1;

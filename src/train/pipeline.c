@@ -153,12 +153,14 @@ static int asked_to_stop(const struct run *r, bool *stop, struct bn_err *err)
     return 0;
 }
 
-/* What is done between two micro-batches; a pipeline is looked at after the
- * step. */
+/* What is done between two micro-batches; a pipeline, and ranks that sum
+ * sharded gradients in every micro-batch, are looked at after the step. */
 static int between(const struct run *r, bool *stop, struct bn_err *err)
 {
     bn_observe_poll();
-    return r->pp->size == 1 ? asked_to_stop(r, stop, err) : 0;
+    return r->pp->size == 1 && r->t->model->shard == NULL
+               ? asked_to_stop(r, stop, err)
+               : 0;
 }
 
 /* '*at' is the micro-batch in work. */
@@ -217,6 +219,11 @@ int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
     bn_crash_micro(0, 0);
     if (rc < 0)
         *where = (int)(r.m[at] - m);
+    /* The other data-parallel ranks may have more that are not empty. */
+    for (int i = r.n; i < n && rc == 0; i++) {
+        bn_model_backward_none(t->model);
+        rc = bn_dev_check(t->dev, err);
+    }
     free(r.m);
     return rc;
 }

@@ -55,9 +55,11 @@ static void volumes(struct bn_rank_plan *p, const struct bn_sizes *l,
     double kv = 2.0 * m->kv_heads * m->cfg.head_dim * tokens * elem;
     int data = mesh->dp * mesh->cp;
 
-    /* Gradients are reduced in fp32, weights gathered in their type. */
-    p->dp_bytes = (double)l->elems * (sizeof(float) + elem) * (data - 1)
-                  / data;
+    /* Gradients are reduced in fp32, sharded ones in every micro-batch;
+     * weights are gathered in their type. */
+    double sums = l->params.kept > 0 ? micros : 1;
+    p->dp_bytes = (double)l->elems * (sums * sizeof(float) + elem)
+                  * (data - 1) / data;
     /* Four sums a layer; the embedding's, and that of the head's input. */
     p->tp_bytes = micros * both_ways(stream, mesh->tp)
                   * (4 * layers + part->has_embed + part->has_head);

@@ -71,12 +71,14 @@ static void shape(struct bn_sizes *l, const struct bn_set_size sets[2],
 }
 
 /* What this build does not do is refused, not done otherwise. */
-static int check_mesh(const struct bn_run *run, struct bn_err *err)
+static int check_mesh(const struct bn_run *run, const struct bn_mesh *mesh,
+                      struct bn_err *err)
 {
-    if (run->mesh.zero_stage > 1)
-        return bn_fail(err, BN_ERR_USAGE, "zero_stage: %lld is not supported:"
-                       " 1 shards masters and moments",
-                       (long long)run->mesh.zero_stage);
+    if (run->mesh.zero_stage > 1 && mesh->pp.size > 1)
+        return bn_fail(err, BN_ERR_USAGE, "zero_stage: 2 with "
+                       "pipeline_parallel_size %d is not supported: it would "
+                       "sum all gradients once a micro-batch in every stage;"
+                       " write zero_stage: 1", mesh->pp.size);
     if (run->mesh.sequence_parallel)
         return bn_fail(err, BN_ERR_USAGE, "sequence_parallel: true is not "
                        "supported");
@@ -119,16 +121,20 @@ int bn_sizes_init(struct bn_sizes *l, const struct bn_run *run,
     l->training = train.n > 0;
     l->type = run->model.dtype == BN_RUN_COMPUTE_BFLOAT16 ? BN_BF16 : BN_F32;
     shape(l, sets, max_tokens);
-    if (check_mesh(run, err) < 0 || my_part(l, &part, err) < 0
+    if (check_mesh(run, mesh, err) < 0 || my_part(l, &part, err) < 0
         || bn_params_init(&l->params, cfg, &part, err) < 0)
         return -1;
     bn_params_pad(&l->params, mesh->data.size);
     bn_optim_range(&l->params, &mesh->data, &l->begin, &l->count);
+    if (l->training && run->mesh.zero_stage > 1 && mesh->data.size > 1) {
+        l->params.keep = l->begin;
+        l->params.kept = l->count;
+    }
     l->elems = l->params.elems;
     size_t model = bn_model_bytes(cfg, &l->params, l->type, l->shape.max_pos,
                                   l->training);
     l->weights = l->elems * bn_dtype_size(l->type);
-    l->gradients = l->training ? l->elems * sizeof(float) : 0;
+    l->gradients = l->training ? bn_model_grad_bytes(&l->params) : 0;
     l->tables = model - l->weights - l->gradients;
     l->optimizer = l->training ? bn_optim_bytes(l->type, l->count) : 0;
     l->nacts = l->training

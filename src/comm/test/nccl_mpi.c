@@ -25,6 +25,7 @@ enum kind {
     FREE,
     ALLREDUCE,
     REDUCE_SCATTER,
+    REDUCE,
     ALLGATHER,
     BCAST,
     SENDRECV
@@ -129,6 +130,8 @@ static int run(struct job *j, struct bn_err *err)
         return c->ops->allreduce(c, j->out, j->type, j->n, j->op, err);
     case REDUCE_SCATTER:
         return c->ops->reduce_scatter(c, j->out, j->in, j->type, j->n, err);
+    case REDUCE:
+        return c->ops->reduce(c, j->out, j->in, j->type, j->n, j->from, err);
     case ALLGATHER:
         return c->ops->allgather(c, j->out, j->in, BN_U8, j->n, err);
     case BCAST:
@@ -334,6 +337,27 @@ ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count,
                                .n = count,
                                .type = type_of(type),
                                .stream = stream});
+}
+
+ncclResult_t ncclReduce(const void *in, void *out, size_t count,
+                        ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream)
+{
+    size_t bytes = count * bn_dtype_size(type_of(type));
+
+    if (op != ncclSum)
+        return ncclInvalidArgument;
+    return submit(
+        (struct job){.kind = REDUCE,
+                     .comm = comm,
+                     .src = in,
+                     .dst = out,
+                     .in_bytes = bytes,
+                     .out_bytes = comm->rank == root ? bytes : 0,
+                     .n = count,
+                     .type = type_of(type),
+                     .from = root,
+                     .stream = stream});
 }
 
 ncclResult_t ncclAllGather(const void *in, void *out, size_t count,

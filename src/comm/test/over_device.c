@@ -82,6 +82,20 @@ static int reduce_scatter(struct bn_comm *c, void *out, const void *in,
     return drop(c, &b, 0, out, bytes, rc, err);
 }
 
+static int reduce(struct bn_comm *c, void *out, const void *in,
+                  enum bn_dtype type, size_t n, int root, struct bn_err *err)
+{
+    struct bn_comm *under = state(c)->c;
+    size_t bytes = n * bn_dtype_size(type);
+    struct bn_arena a = lift(c, in, bytes);
+    bool mine = c->rank == root;
+    /* In place there is as good as anywhere. */
+    int rc = under->ops->reduce(under, mine ? a.base : NULL, a.base, type, n,
+                                root, err);
+
+    return drop(c, &a, 0, mine ? out : NULL, bytes, rc, err);
+}
+
 static int allgather(struct bn_comm *c, void *out, const void *in,
                      enum bn_dtype type, size_t n, struct bn_err *err)
 {
@@ -182,6 +196,7 @@ static const struct bn_comm_ops over_ops = {
     .name = "over device",
     .allreduce = allreduce,
     .reduce_scatter = reduce_scatter,
+    .reduce = reduce,
     .allgather = allgather,
     .bcast = bcast,
     .send = send,

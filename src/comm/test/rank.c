@@ -109,6 +109,19 @@ static int test_sums(struct bn_comm *c, const int *world, enum bn_dtype t,
     check(memcmp(buf + me * n * es, out, n * es) == 0,
           "reduce-scatter in place", n);
 
+    for (int root = 0; root < c->size; root++) {
+        ok = true;
+        for (size_t i = 0; i < n; i++)
+            put(buf, t, i, value(world[me], i));
+        put(out, t, 0, 99);
+        if (c->ops->reduce(c, root % 2 == 0 ? out : buf, buf, t, n, root, err)
+            < 0)
+            return -1;
+        for (size_t i = 0; i < n && c->rank == root; i++)
+            ok &= get(root % 2 == 0 ? out : buf, t, i) == total(c, world, i);
+        ok &= c->rank == root || get(out, t, 0) == 99;
+        check(ok, "reduce", n);
+    }
     ok = true;
     for (size_t i = 0; i < n; i++)
         put(out, t, i, value(world[me], i));
