@@ -210,7 +210,8 @@ test_expect_success 'help lists every option' '
     burnish-generate --help >out &&
     for o in model tokenizer input output chat max-new-tokens temperature \
         top-k top-p min-p repetition-penalty stop stop-id ignore-eos seed \
-        batch-size dtype threads help version; do
+        batch-size dtype device threads tensor-parallel-size pipeline-parallel-size timeout \
+        help version; do
         grep -e "^  --$o\( \|$\)" out || return 1
     done
 '

@@ -34,13 +34,16 @@ static const char usage[] =
     "config.json and generation_config.json and at the tokenizer's eos_token.\n"
     "Figures of --evaluate have 95 % confidence intervals: Wilson's for shares,\n"
     "mean -+ 1.96 s/sqrt(n) for means, a jackknife over answers for distinct-n.\n"
-    "Runs on one rank.\n\n";
+    "A model may be divided over ranks on CPUs, started by mpirun or\n"
+    "srun --mpi=pmix: --tensor-parallel-size times --pipeline-parallel-size of\n"
+    "them. The first one reads prompts and writes answers.\n\n";
 
 struct args {
     struct bn_opt_list operands, stop, stop_id;
     const char *model, *tokenizer, *input, *output, *dtype, *device;
     const char *evaluate, *reference, *record;
-    int64_t max_new_tokens, top_k, seed, batch_size, threads;
+    int64_t max_new_tokens, top_k, seed, batch_size, threads, tp, pp;
+    int64_t timeout;
     double temperature, top_p, min_p, repetition_penalty;
     bool chat, ignore_eos, help, version;
 };
@@ -211,7 +214,10 @@ static int check_args(struct job *j, enum bn_dtype *t, struct bn_err *err)
     if (in_range("max-new-tokens", a->max_new_tokens, 1, err) < 0
         || in_range("batch-size", a->batch_size, 1, err) < 0
         || in_range("threads", a->threads, 0, err) < 0
-        || in_range("top-k", a->top_k, 0, err) < 0)
+        || in_range("top-k", a->top_k, 0, err) < 0
+        || in_range("tensor-parallel-size", a->tp, 1, err) < 0
+        || in_range("pipeline-parallel-size", a->pp, 1, err) < 0
+        || in_range("timeout", a->timeout, 1, err) < 0)
         return -1;
     j->conf = (struct bn_gen_conf){
         .sample = {a->temperature, (int)a->top_k, a->top_p, a->min_p,
@@ -238,6 +244,23 @@ static int read_prompts(struct job *j, struct bn_err *err)
         if (bn_prompts_add(&j->prompts, a->operands.v[i], a->chat, err) < 0)
             return bn_err_prefix(err, "prompt %zu", i + 1);
     return 0;
+}
+
+static bool leads(const struct job *j)
+{
+    return j->g.info.rank == 0;
+}
+
+/* The first rank's prompts are everyone's. */
+static int share_prompts(struct job *j, struct bn_err *err)
+{
+    int rc = leads(j) ? read_prompts(j, err) : 0;
+
+    if (j->g.world->size == 1)
+        return rc;
+    if (bn_comm_agree(j->g.world, rc < 0 ? err->code : 0, err) < 0)
+        return -1;
+    return bn_prompts_share(&j->prompts, j->g.world, err);
 }
 
 /* The name of a device, as in a run file. */
@@ -278,6 +301,25 @@ static void report(const struct bn_gen_stats *s, size_t rows)
     bn_info("%zu rows, %zu prompt tokens, %zu new tokens in %.2f s: %.1f new "
             "tokens/s", rows, s->prompt_tokens, s->new_tokens, s->seconds,
             s->seconds > 0 ? (double)s->new_tokens / s->seconds : 0);
+}
+
+/* On ranks that only compute. */
+static int on_done_elsewhere(void *arg, const struct bn_gen_answer *a,
+                             struct bn_err *err)
+{
+    (void)arg;
+    (void)a;
+    (void)err;
+    return 0;
+}
+
+static int compute(struct job *j, struct bn_err *err)
+{
+    const struct bn_gen_sink sink = {.arg = j, .done = on_done_elsewhere};
+    struct bn_gen_stats stats;
+
+    return bn_generate(&j->g, &j->conf, j->prompts.v, j->prompts.n, &sink,
+                       &stats, err);
 }
 
 static int answer(struct job *j, struct bn_err *err)
@@ -323,11 +365,19 @@ static int run(const struct args *a, struct bn_err *err)
     if (rc == 0)
         rc = set_stops(&j, err);
     if (rc == 0)
-        rc = read_prompts(&j, err);
+        rc = bn_generator_join(&j.g, (int)a->tp, (int)a->pp,
+                               (double)a->timeout, err);
+    if (rc == 0)
+        rc = share_prompts(&j, err);
     if (rc == 0)
         rc = load(&j, t, err);
+    if (j.g.world != NULL && j.g.world->size > 1
+        && bn_comm_agree(j.g.world, rc < 0 ? err->code : 0, err) < 0)
+        rc = -1;
     if (rc == 0)
-        rc = answer(&j, err);
+        rc = leads(&j) ? answer(&j, err) : compute(&j, err);
+    if (rc < 0 && j.g.world != NULL)
+        j.g.world->ops->leave(j.g.world);
     for (size_t i = 0; j.line != NULL && i < j.prompts.n; i++)
         free(j.line[i]);
     free(j.line);
@@ -347,6 +397,9 @@ int main(int argc, char **argv)
         .dtype = "float32",
         .max_new_tokens = 256,
         .batch_size = 8,
+        .tp = 1,
+        .pp = 1,
+        .timeout = 600,
         .top_p = 1,
         .repetition_penalty = 1,
     };
@@ -396,6 +449,12 @@ int main(int argc, char **argv)
          "where (default: auto, a GPU if there is one)"},
         {"threads", BN_OPT_INT, &a.threads, "N",
          "default: all CPUs this process may use"},
+        {"tensor-parallel-size", BN_OPT_INT, &a.tp, "N",
+         "ranks that share every layer (default: 1)"},
+        {"pipeline-parallel-size", BN_OPT_INT, &a.pp, "N",
+         "runs of layers, on a rank each (default: 1)"},
+        {"timeout", BN_OPT_INT, &a.timeout, "SECONDS",
+         "how long a rank waits for another (default: 600)"},
         {"help", BN_OPT_FLAG, &a.help, NULL, "print this and exit"},
         {"version", BN_OPT_FLAG, &a.version, NULL, "print it and exit"},
         {0},

@@ -209,3 +209,32 @@ int bn_prompts_read(struct bn_prompts *p, const char *file,
 {
     return bn_cmd_lines(&file, 1, read_row, p, err);
 }
+
+/* One prompt's ids; other ranks make room for them. */
+static int share_ids(struct bn_ids *ids, struct bn_comm *world,
+                     struct bn_err *err)
+{
+    int64_t n = (int64_t)ids->n;
+
+    if (world->ops->bcast(world, &n, sizeof(n), 0, err) < 0)
+        return -1;
+    bn_grow(&ids->v, &ids->cap, (size_t)n, sizeof(*ids->v));
+    ids->n = (size_t)n;
+    return world->ops->bcast(world, ids->v, ids->n * sizeof(*ids->v), 0, err);
+}
+
+int bn_prompts_share(struct bn_prompts *p, struct bn_comm *world,
+                     struct bn_err *err)
+{
+    int64_t n = (int64_t)p->n;
+
+    if (world->ops->bcast(world, &n, sizeof(n), 0, err) < 0)
+        return -1;
+    bn_grow(&p->v, &p->cap, (size_t)n, sizeof(*p->v));
+    for (; p->n < (size_t)n; p->n++)
+        p->v[p->n] = (struct bn_ids){0};
+    for (size_t i = 0; i < p->n; i++)
+        if (share_ids(&p->v[i], world, err) < 0)
+            return -1;
+    return 0;
+}

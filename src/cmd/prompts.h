@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "comm/comm.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -42,5 +43,9 @@ int bn_prompts_add(struct bn_prompts *p, const char *text, bool chat,
  */
 int bn_prompts_read(struct bn_prompts *p, const char *file,
                     struct bn_err *err);
+
+/* Give every rank the prompts of rank 0. Collective. */
+int bn_prompts_share(struct bn_prompts *p, struct bn_comm *world,
+                     struct bn_err *err);
 
 #endif

@@ -51,6 +51,25 @@ size_t bn_decode_bytes(const struct bn_model *m,
     return plan.used;
 }
 
+/* Shards of a vocabulary may differ in size by one. */
+static int lay_out_shards(struct bn_decode *d, struct bn_err *err)
+{
+    const struct bn_model *m = d->m;
+    struct bn_comm *tp = m->mesh->tp.comm;
+    size_t slots = (size_t)d->size.slots, ranks = (size_t)tp->size;
+    int64_t mine[2] = {m->vocab_first, m->vocab};
+
+    d->range = BN_NEWN(int64_t, 2 * ranks);
+    if (tp->ops->allgather(tp, d->range, mine, BN_I64, 2, err) < 0)
+        return -1;
+    for (size_t r = 0; r < ranks; r++)
+        if (d->range[2 * r + 1] > d->widest)
+            d->widest = (int)d->range[2 * r + 1];
+    d->shard = BN_NEWN(float, slots * (size_t)d->widest);
+    d->shards = BN_NEWN(float, ranks * slots * (size_t)d->widest);
+    return 0;
+}
+
 int bn_decode_init(struct bn_decode *d, struct bn_model *m,
                    const struct bn_decode_size *size, struct bn_arena *arena,
                    struct bn_err *err)
@@ -58,10 +77,6 @@ int bn_decode_init(struct bn_decode *d, struct bn_model *m,
     size_t slots = (size_t)size->slots, n = (size_t)size->max_tokens;
 
     *d = (struct bn_decode){0};
-    if (m->mesh->tp.size > 1 || m->mesh->pp.size > 1)
-        return bn_fail(err, BN_ERR_USAGE,
-                       "decoding runs on one rank, not on tp %d, pp %d",
-                       m->mesh->tp.size, m->mesh->pp.size);
     if (size->capacity > m->max_pos
         || (int64_t)size->slots * size->capacity > INT_MAX)
         return bn_fail(err, BN_ERR_DATA,
@@ -78,10 +93,12 @@ int bn_decode_init(struct bn_decode *d, struct bn_model *m,
     d->length = BN_NEWN(int, slots);
     d->at = BN_NEWN(int32_t, n);
     d->host_last = BN_NEWN(int32_t, slots);
-    d->host_logits = BN_NEWN(float, slots * (size_t)m->vocab);
+    d->host_logits = BN_NEWN(float, slots * (size_t)m->cfg.vocab_size);
     d->batch.ids = BN_NEWN(int32_t, n);
     d->batch.pos = BN_NEWN(int32_t, n);
     d->batch.seg = BN_NEWN(struct bn_attn_seg, slots);
+    if (m->mesh->tp.size > 1 && lay_out_shards(d, err) < 0)
+        return -1;
     return bn_dev_check(m->dev, err);
 }
 
@@ -92,6 +109,9 @@ void bn_decode_release(struct bn_decode *d)
     free(d->at);
     free(d->host_last);
     free(d->host_logits);
+    free(d->shard);
+    free(d->shards);
+    free(d->range);
     free(d->batch.ids);
     free(d->batch.pos);
     free(d->batch.seg);
@@ -125,18 +145,76 @@ static int add_feed(struct bn_decode *d, const struct bn_feed *f, int *wanted,
     return 0;
 }
 
-static void read_logits(struct bn_decode *d, int wanted)
+/* Every rank's columns, side by side. */
+static int gather_shards(struct bn_decode *d, int wanted, struct bn_err *err)
+{
+    struct bn_comm *tp = d->m->mesh->tp.comm;
+    size_t widest = (size_t)d->widest, n = (size_t)wanted * widest;
+    int vocab = d->m->cfg.vocab_size;
+
+    if (tp->ops->allgather(tp, d->shards, d->shard, BN_F32, n, err) < 0)
+        return -1;
+    for (size_t r = 0; r < (size_t)tp->size; r++)
+        for (size_t i = 0; i < (size_t)wanted; i++)
+            memcpy(d->host_logits + i * (size_t)vocab + d->range[2 * r],
+                   d->shards + r * n + i * widest,
+                   (size_t)d->range[2 * r + 1] * sizeof(float));
+    return 0;
+}
+
+static int read_logits(struct bn_decode *d, int wanted, struct bn_err *err)
 {
     struct bn_model *m = d->m;
     const struct bn_ops *op = &m->dev->op;
+    size_t vocab = (size_t)m->vocab;
 
     op->from_host(m->dev, d->last, BN_I32, d->host_last, BN_I32,
                   (size_t)wanted);
     op->gather(m->dev, m->t, d->h, d->acts.y_f, d->last, m->cfg.hidden_size,
                wanted);
     op->linear_f32(m->dev, m->t, d->logits, m->vocab, d->h, &m->head, wanted);
-    op->to_host(m->dev, d->host_logits, BN_F32, d->logits, BN_F32,
-                (size_t)wanted * (size_t)m->vocab);
+    if (d->shard == NULL) {
+        op->to_host(m->dev, d->host_logits, BN_F32, d->logits, BN_F32,
+                    (size_t)wanted * vocab);
+        return 0;
+    }
+    for (size_t i = 0; i < (size_t)wanted; i++)
+        op->to_host(m->dev, d->shard + i * (size_t)d->widest, BN_F32,
+                    d->logits + i * vocab, BN_F32, vocab);
+    op->sync(m->dev);
+    return gather_shards(d, wanted, err);
+}
+
+/* The residual stream to or from the neighbour in the pipeline. */
+static int pass(struct bn_decode *d, bool forward, struct bn_err *err)
+{
+    const struct bn_axis *pp = &d->m->mesh->pp;
+    size_t bytes = (size_t)d->batch.ntok * (size_t)d->m->cfg.hidden_size
+                   * bn_dtype_size(d->m->t);
+
+    if (!forward)
+        return pp->index == 0
+                   ? 0
+                   : pp->comm->ops->recv(pp->comm, bn_acts_input(&d->acts),
+                                         bytes, pp->index - 1, err);
+    if (pp->index + 1 == pp->size)
+        return 0;
+    d->m->dev->op.sync(d->m->dev);
+    return pp->comm->ops->send(pp->comm, bn_acts_output(&d->acts), bytes,
+                               pp->index + 1, err);
+}
+
+/* From the last stage's rank of this shard to those before it. */
+static int share_logits(struct bn_decode *d, int wanted, struct bn_err *err)
+{
+    const struct bn_axis *pp = &d->m->mesh->pp;
+
+    if (pp->size == 1)
+        return 0;
+    return pp->comm->ops->bcast(pp->comm, d->host_logits,
+                                (size_t)wanted
+                                    * (size_t)d->m->cfg.vocab_size
+                                    * sizeof(float), pp->size - 1, err);
 }
 
 int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
@@ -151,11 +229,15 @@ int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
             return -1;
     m->dev->op.from_host(m->dev, d->cache.at, BN_I32, d->at, BN_I32,
                          (size_t)d->batch.ntok);
-    if (bn_model_forward(m, &d->acts, &d->batch, err) < 0)
+    if (pass(d, false, err) < 0
+        || bn_model_forward(m, &d->acts, &d->batch, err) < 0
+        || pass(d, true, err) < 0)
         return -1;
-    if (wanted > 0)
-        read_logits(d, wanted);
-    if (bn_dev_check(m->dev, err) < 0)
+    if (wanted > 0 && m->params.part.has_head
+        && read_logits(d, wanted, err) < 0)
+        return -1;
+    if (bn_dev_check(m->dev, err) < 0
+        || (wanted > 0 && share_logits(d, wanted, err) < 0))
         return -1;
     for (int i = 0; i < n; i++)
         d->length[feeds[i].slot] += feeds[i].n;

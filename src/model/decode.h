@@ -8,8 +8,10 @@
  * way of cutting a sequence into steps; a library's products (oneDNN, cuBLAS)
  * may round differently for another number of rows.
  *
- * One rank: the head's logits are not gathered over tensor-parallel shards,
- * and hidden states are not passed between pipeline stages.
+ * Several ranks (tensor and pipeline parallel; not context parallel): every
+ * rank makes the same calls with the same feeds, holds the keys and values of
+ * its heads and layers, and gets all logits. Buffers of the communicators are
+ * host memory, so the device is then a CPU.
  */
 #ifndef BN_MODEL_DECODE_H
 #define BN_MODEL_DECODE_H
@@ -36,7 +38,12 @@ struct bn_decode {
     /* host memory */
     struct bn_batch batch;
     int32_t *at, *host_last;
-    float *host_logits;
+    float *host_logits; /* [slots, vocab] */
+    /* tensor parallel: this rank's and all ranks' shards, rows of 'widest';
+     * first id and ids of each; NULL on one rank */
+    float *shard, *shards;
+    int64_t *range; /* [tp][2] */
+    int widest;
 };
 
 /* New tokens of one slot. */
@@ -50,9 +57,8 @@ struct bn_feed {
 /* Bytes that bn_decode_init takes from its arena (device memory). */
 size_t bn_decode_bytes(const struct bn_model *m,
                        const struct bn_decode_size *size);
-/* Lay everything out; slots are empty. The model must outlive it. Class
- * usage where the model is only part of one (several ranks), data where a
- * slot is to hold more than the model's positions. */
+/* Lay everything out; slots are empty. The model must outlive it. Class data
+ * where a slot is to hold more than the model's positions. Collective. */
 int bn_decode_init(struct bn_decode *d, struct bn_model *m,
                    const struct bn_decode_size *size, struct bn_arena *arena,
                    struct bn_err *err);
@@ -62,7 +68,8 @@ void bn_decode_release(struct bn_decode *d);
 /* Run the feeds (each slot at most once) and give the logits of those that
  * want them: '*logits' is [wanted, vocab_size] in their order, host memory
  * valid until the next step. Nothing is allocated. Too many tokens or a full
- * slot are a bug of the caller; ids outside the vocabulary class data. */
+ * slot are a bug of the caller; ids outside the vocabulary class data.
+ * Collective. */
 int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
                    const float **logits, struct bn_err *err);
 /* Forget a slot's tokens, all but the first 'length'. */

@@ -218,29 +218,42 @@ static int step(struct run *r, struct bn_err *err)
     return 0;
 }
 
+/* Before every step: no rank goes on where one has failed or is to stop. */
+static int agree(struct run *r, int rc, struct bn_err *err)
+{
+    if (rc == 0 && bn_stop_signal() != 0)
+        rc = bn_fail(err, BN_ERR_AGAIN, "stopped by signal %d",
+                     bn_stop_signal());
+    if (r->g->world->size == 1)
+        return rc;
+    return bn_comm_agree(r->g->world, rc < 0 ? err->code : 0, err);
+}
+
 static int answer_all(struct run *r, const struct bn_ids *prompts, size_t n,
                       struct bn_err *err)
 {
     size_t next = 0;
+    int rc = 0;
 
     for (;;) {
         int busy = 0;
 
         for (int i = 0; i < r->slots; i++) {
             if (!r->seat[i].busy && next < n) {
-                if (sit_down(r, i, &prompts[next], next, err) < 0)
-                    return -1;
+                if (rc == 0
+                    && sit_down(r, i, &prompts[next], next, err) < 0)
+                    rc = -1;
                 next++;
             }
             busy += r->seat[i].busy;
         }
+        if (busy == 0 && r->g->world->size == 1)
+            return rc;
+        if (agree(r, rc, err) < 0)
+            return -1;
         if (busy == 0)
             return 0;
-        if (bn_stop_signal() != 0)
-            return bn_fail(err, BN_ERR_AGAIN, "stopped by signal %d",
-                           bn_stop_signal());
-        if (step(r, err) < 0)
-            return -1;
+        rc = step(r, err);
     }
 }
 

@@ -1,4 +1,8 @@
-/* Answers to prompts: a model on one rank, and continuous batching over it.
+/* Answers to prompts: a model, and continuous batching over it.
+ *
+ * Ranks: the model may be divided over tensor-parallel ranks and pipeline
+ * stages. Every rank then makes the same calls with the same prompts and
+ * comes to the same answers; whose sink says them is the caller's business.
  *
  * Rows are answered 'batch_size' at a time; one that is finished leaves and
  * the next in line enters at the next step, so the batch stays full. What a
@@ -9,6 +13,7 @@
 #define BN_TRAIN_GEN_H
 
 #include "base/arena.h"
+#include "boot/boot.h"
 #include "mesh/mesh.h"
 #include "model/model.h"
 #include "model/sample.h"
@@ -19,9 +24,12 @@ struct bn_generator {
     struct bn_model_config cfg;
     struct bn_tokenizer *tokenizer;
     struct bn_ids eos; /* that the folder names as ends of a text */
-    /* by bn_generator_load */
+    /* by bn_generator_join */
+    struct bn_boot *boot;
+    struct bn_boot_info info;
     struct bn_comm *world;
     struct bn_mesh mesh;
+    /* by bn_generator_load */
     struct bn_dev *dev;
     struct bn_arena state; /* weights */
     struct bn_model *model;
@@ -33,8 +41,15 @@ struct bn_generator {
  * closed. */
 int bn_generator_open(struct bn_generator *g, const char *model_dir,
                       const char *tokenizer_dir, struct bn_err *err);
-/* Load the weights as 't', strictly (ckpt/hf.h), for sequences of at most
- * 'capacity' tokens. */
+/* Meet the other ranks of this start, tp * pp of them (class usage if there
+ * are more or fewer), which waits for 'timeout' seconds. Alone: tp and pp are
+ * 1. Collective. */
+int bn_generator_join(struct bn_generator *g, int tp, int pp, double timeout,
+                      struct bn_err *err);
+/* After bn_generator_join: load this rank's part of the weights as 't', strictly
+ * (ckpt/hf.h), for sequences of at most 'capacity' tokens. device->rank,
+ * local_rank and, if 0, threads are filled in. Several ranks compute on CPUs
+ * only (class usage). */
 int bn_generator_load(struct bn_generator *g, const char *model_dir,
                       enum bn_dtype t, int capacity,
                       const struct bn_device_want *device,
@@ -92,7 +107,8 @@ struct bn_gen_stats {
 int bn_gen_limit(const struct bn_generator *g, const struct bn_gen_conf *c,
                  size_t n);
 /* Answer all prompts (each of 1 to max_position - 1 known ids). A signal to
- * stop ends it with class again. */
+ * stop, on any rank, ends it with class again; so does any rank's failure,
+ * with its class. Collective. */
 int bn_generate(struct bn_generator *g, const struct bn_gen_conf *c,
                 const struct bn_ids *prompts, size_t n,
                 const struct bn_gen_sink *sink, struct bn_gen_stats *stats,

@@ -6,9 +6,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "ckpt/hf.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static void add_eos(struct bn_ids *l, int32_t id)
 {
@@ -95,13 +98,51 @@ int bn_generator_open(struct bn_generator *g, const char *model_dir,
     return 0;
 }
 
+int bn_generator_join(struct bn_generator *g, int tp, int pp, double timeout,
+                      struct bn_err *err)
+{
+    g->boot = bn_boot_create(&g->info, timeout, err);
+    if (g->boot == NULL)
+        return -1;
+    bn_log_set_rank(g->info.rank, g->info.size);
+    if ((int64_t)tp * pp != g->info.size)
+        return bn_fail(err, BN_ERR_USAGE, "%d ranks were started, but "
+                       "--tensor-parallel-size %d and "
+                       "--pipeline-parallel-size %d need %lld",
+                       g->info.size, tp, pp, (long long)tp * pp);
+    if (g->info.size > 1 && bn_boot_fence(g->boot, err) < 0)
+        return -1;
+    g->world = g->info.size == 1 ? bn_comm_self()
+                                 : bn_comm_mpi(g->info.rank, g->info.size,
+                                               timeout, NULL, err);
+    if (g->world == NULL)
+        return -1;
+    return bn_mesh_init(&g->mesh, g->world, 1, tp, pp, 1, err);
+}
+
+/* What this rank holds. */
+static int own_part(const struct bn_generator *g, struct bn_part *part,
+                    struct bn_err *err)
+{
+    const struct bn_axis *tp = &g->mesh.tp, *pp = &g->mesh.pp;
+
+    *part = bn_part_whole(&g->cfg);
+    part->tp_size = tp->size;
+    part->tp_rank = tp->index;
+    part->has_embed = pp->index == 0;
+    part->has_head = pp->index + 1 == pp->size;
+    return bn_part_stage(&g->cfg, pp->size, pp->index, &part->first_layer,
+                         &part->end_layer, err);
+}
+
 static int make_model(struct bn_generator *g, enum bn_dtype t, int capacity,
                       struct bn_err *err)
 {
-    struct bn_part part = bn_part_whole(&g->cfg);
+    struct bn_part part;
     struct bn_params ps;
 
-    if (bn_params_init(&ps, &g->cfg, &part, err) < 0)
+    if (own_part(g, &part, err) < 0
+        || bn_params_init(&ps, &g->cfg, &part, err) < 0)
         return -1;
     size_t bytes = bn_model_bytes(&g->cfg, &ps, t, capacity, false);
     if (g->dev->op.arena_init(g->dev, &g->state, "model", bytes, err) < 0) {
@@ -141,12 +182,23 @@ int bn_generator_load(struct bn_generator *g, const char *model_dir,
                       const struct bn_device_want *device,
                       struct bn_err *err)
 {
-    g->world = bn_comm_self();
-    if (bn_mesh_init(&g->mesh, g->world, 1, 1, 1, 1, err) < 0)
-        return -1;
-    g->dev = bn_device_open(device, err);
+    struct bn_device_want want = *device;
+    int ranks = g->info.local_size;
+
+    want.rank = g->info.rank;
+    want.local_rank = g->info.local_rank;
+    /* ranks that a launcher left unbound share the node's CPUs */
+    if (ranks > 1 && want.threads == 0
+        && getenv("SLURM_CPUS_PER_TASK") == NULL
+        && bn_cpu_count() == sysconf(_SC_NPROCESSORS_ONLN))
+        want.threads = bn_cpu_count() > ranks ? bn_cpu_count() / ranks : 1;
+    g->dev = bn_device_open(&want, err);
     if (g->dev == NULL)
         return -1;
+    if (g->info.size > 1 && strcmp(g->dev->name, "cpu") != 0)
+        return bn_fail(err, BN_ERR_USAGE, "%d ranks on GPUs are not "
+                       "supported: start one rank, or say --device cpu",
+                       g->info.size);
     g->dev->keep_packed = true; /* a step is few rows by all the weights */
     if (make_model(g, t, capacity, err) < 0)
         return -1;
@@ -162,6 +214,7 @@ void bn_generator_close(struct bn_generator *g)
     if (g->mesh.world != NULL)
         bn_mesh_release(&g->mesh);
     bn_comm_destroy(g->world);
+    bn_boot_destroy(g->boot);
     bn_tokenizer_close(g->tokenizer);
     bn_ids_release(&g->eos);
     *g = (struct bn_generator){0};

@@ -342,11 +342,6 @@ static void refusals(void **state)
     assert_int_equal(bn_decode_init(&d, f.m, &size, &plan, &err), -1);
     assert_int_equal(err.code, BN_ERR_DATA);
     bn_decode_release(&d);
-    f.mesh.tp.size = 2;
-    assert_int_equal(bn_decode_init(&d, f.m, &f.d.size, &plan, &err), -1);
-    assert_string_equal(err.text,
-                        "decoding runs on one rank, not on tp 2, pp 1");
-    f.mesh.tp.size = 1;
     close_fixture(&f);
 }
 
