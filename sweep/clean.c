@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "data/cache.h"
 #include "sweep/mps.h"
 #include "sweep/proc.h"
 #include "sweep/slurm.h"
@@ -263,6 +264,15 @@ static void clean_session(struct bn_clean *c, const char *path,
     free(ompi);
 }
 
+static void said_lock(void *arg, const char *lock, const char *owner)
+{
+    struct bn_clean *c = arg;
+
+    bn_str_addf(&c->said, "%s %s: lock of %s, which is gone\n",
+                c->act ? "removed" : "would remove", lock, owner);
+    c->removed += c->act;
+}
+
 int bn_clean_run(struct bn_clean *c, struct bn_err *err)
 {
     struct bn_queue q;
@@ -271,6 +281,9 @@ int bn_clean_run(struct bn_clean *c, struct bn_err *err)
     if (rc == 0)
         clean_processes(c, &q);
     each_own(c, c->shm, NULL, clean_segment);
+    char *sets = bn_path_join(c->cache, "tokens");
+    bn_cache_clean(sets, c->act, said_lock, c);
+    free(sets);
     for (size_t i = 0; i < c->ntmp; i++)
         each_own(c, c->tmp[i], rc == 0 ? &q : NULL, clean_session);
     if (rc == 0)

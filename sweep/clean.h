@@ -16,7 +16,10 @@
  * that no process has open or mapped and that are older than 'min_age';
  * spmix_appdir_* of jobs that are not in the queue; pid.N folders in
  * ompi.HOST.UID whose process is gone; MPS folders of jobs that are not in
- * the queue, after "quit" to their own sockets.
+ * the queue, after "quit" to their own sockets; locks of the token cache
+ * whose owner is known to be gone. The locks of a sweep and of a run's folder
+ * are the kernel's (flock): they end with their holder, and the files that
+ * stay are in nobody's way.
  */
 #ifndef BN_SWEEP_CLEAN_H
 #define BN_SWEEP_CLEAN_H
@@ -35,6 +38,7 @@ struct bn_clean {
     const char *shm;      /* /dev/shm */
     const char *const *tmp; /* folders to look for session folders in */
     size_t ntmp;
+    const char *cache;    /* the token cache */
     /* Results. */
     size_t ended, removed, left; /* left: was to be ended and could not */
     struct bn_str said;   /* a line for each thing done, or left and why */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,12 +44,15 @@ static const char **command(const struct bn_sweep *s, const char *prog,
 
 /* In the child: nothing but calls that are safe after fork. */
 static void become(const struct bn_sweep *s, const char *const *argv,
-                   const char *log)
+                   const char *log, pid_t parent)
 {
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0666);
     int in = open("/dev/null", O_RDONLY);
     if (fd < 0 || in < 0)
         _exit(BN_ERR_DATA);
+    /* a run that nobody waits for must not go on beside its successor */
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
+        _exit(BN_ERR_AGAIN);
     dup2(in, 0);
     dup2(fd, 1);
     dup2(fd, 2);
@@ -108,9 +112,9 @@ static int run_point(const struct bn_sweep *s, size_t i, int *exit_class,
         rc = bn_history_add(s, p, line, true, err);
     if (rc == 0) {
         unlink(stale);
-        pid_t pid = fork();
+        pid_t self = getpid(), pid = fork();
         if (pid == 0)
-            become(s, argv, log);
+            become(s, argv, log, self);
         int status = pid > 0 ? wait_for(pid) : 127;
         *exit_class = read_class(s, p, status);
         snprintf(line, sizeof(line), "end %.0f - %d %d\n", bn_wall_time(),

@@ -122,6 +122,27 @@ test_expect_success 'local: a failed point hides no other' '
     grep "1 points run, 0 in the queue already, 2 done already" out
 '
 
+test_expect_success 'a submit that is killed takes its run along and blocks nobody' '
+    { head_of killed && echo "list: [{name: slow}]"; } >killed.yaml &&
+    { burnish sweep submit killed.yaml 2>err & pid=$!; } &&
+    for i in $(seq 100); do
+        grep -qs "\"step\":3" killed/slow/phase.0 && break
+        sleep 0.1
+    done &&
+    test_expect_code 75 burnish sweep submit killed.yaml 2>err2 &&
+    grep "another submit of this sweep is under way" err2 &&
+    burnish sweep status --json killed.yaml | jq -e ".points[0].state == \"running\"" &&
+    kill -KILL $pid && { wait $pid || :; } &&
+    for i in $(seq 50); do
+        grep -q "\"phase\":\"failed\"" killed/slow/phase.0 && break
+        sleep 0.1
+    done &&
+    grep "\"class\":75" killed/slow/phase.0 && test -e killed/.burnish/lock &&
+    burnish sweep status --json killed.yaml | jq -e ".points[0].state == \"lost\"" &&
+    burnish sweep submit killed.yaml &&
+    burnish sweep status --json killed.yaml | jq -e ".points[0].state == \"done\""
+'
+
 # metrics NAME STEP NLL ODDS ACC LOSS MARGIN
 metrics()
 {

@@ -30,7 +30,7 @@ plant()
 
 listen='use IO::Socket; $s = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1", LocalPort => $ENV{PORT}, ReuseAddr => 1) or die; open P, ">", $ENV{OUT}; print P $s->sockport; close P'
 job="env -i SLURM_CONF=$SLURM_CONF"
-clean="$bin/burnish clean --shm shm --tmp tmp --grace 1"
+clean="$bin/burnish clean --shm shm --tmp tmp --cache cache --grace 1"
 up() { kill -0 "$1" 2>/dev/null; }
 
 id=$(sbatch --parsable -n1 --output=/dev/null --wrap \
@@ -123,6 +123,49 @@ test_expect_success 'segments: only ours, unheld and not young' '
     ls shm >got &&
     printf "%s\n" nccl-mapped nccl-open nccl-user nccl-young other >want &&
     test_cmp want got
+'
+
+# lock PID [BORN [HOST [BOOT [NS]]]]: as the cache writes it, by default of a
+# process that lives here
+born_at() { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f20; }
+lock()
+{
+    echo "${3:-$(uname -n)} $1 ${2:-$(born_at "$1")}" \
+        "${4:-$(cat /proc/sys/kernel/random/boot_id)}" \
+        "${5:-$(stat -L -c %i /proc/self/ns/pid)}"
+}
+
+test_expect_success 'locks of the token cache: only of owners that are gone' '
+    mkdir -p cache/tokens && cd cache/tokens && host=$(uname -n) &&
+    lock $holder >live.lock && mkdir live.tmp.$host.$holder &&
+    lock 4194303 1 >dead.lock && mkdir dead.tmp.$host.4194303 &&
+    touch dead.tmp.$host.4194303/ids.bin &&
+    lock $holder $(($(born_at $holder) - 1)) >reused.lock &&
+    lock 4194303 1 $host another-boot >rebooted.lock &&
+    lock 4194303 1 elsewhere >elsewhere.lock &&
+    lock 4194303 1 $host "" 1 >container.lock &&
+    lock 4194303 1 >user.lock && chown 65534 user.lock &&
+    echo nonsense >nonsense.lock && mkdir folder.lock && cd ../.. &&
+    ls cache/tokens >all &&
+    $clean >out && ls cache/tokens >now && test_cmp all now &&
+    test $(grep -c "would remove .*lock of process" out) = 3 &&
+    $clean --yes >out && cat out >&2 &&
+    grep "removed cache/tokens/dead.lock: lock of process 4194303 on $host, which is gone" out &&
+    grep -vxE "(dead|reused|rebooted).lock|dead.tmp.*" all >want &&
+    ls cache/tokens >now && test_cmp want now && up $holder
+'
+
+test_expect_success 'what is really locked is left, and free when its maker is killed' '
+    rm -rf cache && bn_tiny && bn_pairs 400000 >big.jsonl &&
+    printf "%s\n" "task: orpo" "init: random" "config_name: tiny" "tokenizer_name_or_path: tiny" \
+        "train_file: big.jsonl" "output_dir: x" "token_cache_dir: cache" "dataset_num_proc: 1" >big.yaml &&
+    { "$bin/burnish" tokenize big.yaml >tok.out 2>&1 & maker=$!; planted="$planted $maker"; } &&
+    until ls cache/tokens/*.lock 2>/dev/null; do up $maker || return 1; done &&
+    kill -STOP $maker &&
+    $clean --yes >out && ls cache/tokens/*.lock && up $maker &&
+    kill -KILL $maker && { wait $maker || :; } && ls -d cache/tokens/*.tmp.* &&
+    $clean --yes >out && cat out >&2 && grep "lock of process $maker on .*, which is gone" out &&
+    test -z "$(ls cache/tokens)" && rm big.jsonl
 '
 
 test_expect_success 'session folders: only of jobs and processes that are gone' '

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "data/data.h"
 #include "sweep/clean.h"
 #include "sweep/here.h"
 #include "sweep/slurm.h"
@@ -63,6 +64,7 @@ static char *default_tmp(struct bn_opt_list *tmp)
 static int clean(struct bn_clean *c, struct bn_opt_list *tmp, int64_t port)
 {
     char *bin = bn_program_dir(), *of_slurm = NULL;
+    char *cache = bn_cache_dir(c->cache);
     struct bn_err err;
     int rc = 0;
 
@@ -72,6 +74,7 @@ static int clean(struct bn_clean *c, struct bn_opt_list *tmp, int64_t port)
     c->ntmp = tmp->n;
     if (c->bin == NULL)
         c->bin = bin;
+    c->cache = cache;
     if (bn_clean_run(c, &err) < 0) {
         bn_error("no process was looked at: %s", err.text);
         rc = BN_ERR_AGAIN;
@@ -93,6 +96,7 @@ static int clean(struct bn_clean *c, struct bn_opt_list *tmp, int64_t port)
         rc = BN_ERR_AGAIN;
     bn_str_release(&c->said);
     free(of_slurm);
+    free(cache);
     free(bin);
     return rc;
 }
@@ -132,6 +136,8 @@ int bn_cmd_clean(int argc, char **argv)
         { "tmp", BN_OPT_LIST, &tmp, "DIR",
           "look for session folders there, not in $TMPDIR, /tmp and Slurm's "
           "TmpFS; may be repeated" },
+        { "cache", BN_OPT_STR, &c.cache, "DIR",
+          "the token cache whose locks are looked at [as token_cache_dir]" },
         { "bin", BN_OPT_STR, &c.bin, "DIR",
           "programs of this installation [this one's folder]" },
         { "help", BN_OPT_FLAG, &help, NULL, "print this and exit" },

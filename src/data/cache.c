@@ -322,3 +322,49 @@ void bn_cache_unlock(struct bn_cache_lock *l)
     free(l->entry);
     *l = (struct bn_cache_lock){0};
 }
+
+/* One lock in bn_cache_clean. */
+static void clean_lock(const char *path, bool act, bn_cache_clean_f f,
+                       void *arg)
+{
+    struct owner o;
+    size_t len;
+    char *text = bn_file_read(path, 4096, &len, NULL);
+
+    if (text != NULL && read_owner(text, &o) && known_dead(&o)) {
+        char *entry = bn_strndup(path, strlen(path) - strlen(".lock"));
+        char *tmp = bn_asprintf("%s.tmp.%s.%ld", entry, o.host, o.pid);
+        char *who = bn_asprintf("process %ld on %s", o.pid, o.host);
+
+        if (act) { /* the folder first: the lock keeps others from it */
+            bn_remove_tree(tmp, NULL);
+            break_lock(path, text);
+        }
+        f(arg, path, who);
+        free(who);
+        free(tmp);
+        free(entry);
+    }
+    free(text);
+}
+
+void bn_cache_clean(const char *dir, bool act, bn_cache_clean_f f, void *arg)
+{
+    DIR *d = opendir(dir);
+
+    for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL;
+         e = readdir(d)) {
+        struct stat st;
+
+        if (!bn_str_ends(e->d_name, ".lock")
+            || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0
+            || !S_ISREG(st.st_mode) || st.st_uid != getuid())
+            continue;
+        char *path = bn_path_join(dir, e->d_name);
+
+        clean_lock(path, act, f, arg);
+        free(path);
+    }
+    if (d != NULL)
+        closedir(d);
+}
