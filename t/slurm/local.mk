@@ -15,6 +15,7 @@ SLURM_TESTS = \
 	t/t8220-sweep-check.t \
 	t/t8300-preempt.t \
 	t/t8310-asha.t \
+	t/t8320-preempt-ranks.t \
 	t/t8400-guide.t \
 	t/t8450-doctor-slurm.t \
 	t/t8500-templates.t
