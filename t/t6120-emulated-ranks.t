@@ -54,6 +54,25 @@ test_expect_success 'a checkpoint of two GPUs is resumed on two CPUs' '
     grep "step 1" resumed.err && $compare sft-1 resumed 2
 '
 
+test_expect_success 'a signal to one of two in a step drops it, and the run ends as it would' '
+    long="$few $tp=2 $batch=1 gradient_accumulation_steps=8" &&
+    bn_trainer=$emu bn_train 2 calm sft $long device=cuda &&
+    grep "^rank 0/2:   gpu_scratch  *device" calm.err &&
+    rm -rf term && {
+        bn_trainer=$emu bn_train 2 term sft $long device=cuda &
+        job=$!
+    } &&
+    n=0 && until grep -s -q "\"phase\":\"step\"" term/phase.1; do
+        sleep 0.1 && n=$((n + 1)) && test $n -lt 600 || return 1
+    done &&
+    kill -TERM "$(sed "s/.*\"pid\":\([0-9]*\).*/\1/" term/phase.1)" &&
+    { wait $job; test $? -ne 0; } && test "$(cat term/exit-class)" = 75 &&
+    test -d term/checkpoint-0 &&
+    bn_trainer=$emu bn_train 2 term sft $long device=cuda &&
+    grep "after step 0" term.err && $compare --bits calm term 2 &&
+    cmp calm/model/model.safetensors term/model/model.safetensors
+'
+
 # The rank is killed in its steps; mpirun leaves the other one alone.
 test_expect_success 'a rank that is killed ends the other one, which names it' '
     { BN_RANKS_LIMIT=100 bn_ranks 2 --enable-recovery "$emu" \

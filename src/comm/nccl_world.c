@@ -3,9 +3,11 @@
  */
 #include "config.h"
 #include "comm/nccl_state.h"
+#include "base/blocks.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/times.h"
 #include "ops/cuda.h"
 
 #include <errno.h>
@@ -254,7 +256,7 @@ int bn_nccl_done(struct bn_nccl_group *g, ncclResult_t r, struct bn_err *err)
     return rc;
 }
 
-int bn_nccl_wait(struct bn_nccl *w, struct bn_err *err)
+static int wait_for(struct bn_nccl *w, struct bn_err *err)
 {
     double t0 = bn_now();
     cudaError_t e = cudaEventRecord(w->copied, w->stream);
@@ -274,6 +276,15 @@ int bn_nccl_wait(struct bn_nccl *w, struct bn_err *err)
             rest(bn_now() - t0);
         e = over ? e : cudaSuccess;
     }
+    return rc;
+}
+
+int bn_nccl_wait(struct bn_nccl *w, struct bn_err *err)
+{
+    enum bn_time was = bn_times_enter_comm();
+    int rc = wait_for(w, err);
+
+    bn_times_enter(was);
     return rc;
 }
 
@@ -429,10 +440,12 @@ static cudaError_t take(struct bn_nccl *w)
     if (e == cudaSuccess)
         e = cudaMallocHost(&p, 2 * (size_t)BN_NCCL_STAGE);
     w->stage = p;
+    bn_block_add("nccl staging", p, 2 * (size_t)BN_NCCL_STAGE, false);
     p = NULL;
     if (e == cudaSuccess)
         e = cudaMalloc(&p, 2 * (size_t)BN_NCCL_STAGE);
     w->scratch = p;
+    bn_block_add("nccl scratch", p, 2 * (size_t)BN_NCCL_STAGE, false);
     for (int i = 0; i < BN_NCCL_FLIGHTS && e == cudaSuccess; i++) {
         e = cudaEventCreateWithFlags(&w->flight[i].begin,
                                      cudaEventDisableTiming);
@@ -498,6 +511,8 @@ void bn_nccl_close(struct bn_nccl *w)
         (void)cudaEventDestroy(w->copied);
     if (w->stream != NULL)
         (void)cudaStreamDestroy(w->stream);
+    bn_block_drop(w->scratch);
+    bn_block_drop(w->stage);
     (void)cudaFree(w->scratch);
     (void)cudaFreeHost(w->stage);
     pthread_cond_destroy(&w->cond);

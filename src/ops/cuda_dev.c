@@ -268,7 +268,7 @@ double bn_cuda_peak_flops(const struct bn_dev *d, enum bn_dtype t, char *name,
         const char *name;
     } sheet[] = {
         {8, 19.5e12, 312e12, "A100"},
-        {9, 67e12, 989e12, "H100"},
+        {9, 67e12, 989e12, "H100, H200"},
         {10, 75e12, 2250e12, "B200"},
     };
     int device = bn_cuda_of(d)->o.ordinal, major = 0, minor = 0;

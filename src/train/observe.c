@@ -125,19 +125,22 @@ static void trainer_memory(const struct bn_trainer *t,
                                t->work.size - t->work.used);
 }
 
+/* NCCL's buffers are its own, and in no plan. */
 static size_t comm_plan(const struct bn_mesh *m)
 {
     const struct bn_plan_mesh p = {m->dp.size, m->tp.size, m->pp.size,
                                    m->cp.size};
 
-    return bn_plan_comm_bytes(&p);
+    return strcmp(m->world->ops->name, "mpi") == 0 ? bn_plan_comm_bytes(&p)
+                                                   : 0;
 }
 
 /* Every other arena is some library's scratch. */
 static bool has_class(const char *name)
 {
-    static const char *const known[] = {"model", "activations", "comm",
-                                        "data", "copy for checkpoints"};
+    static const char *const known[] = {
+        "model", "activations", "comm", "data", "copy for checkpoints",
+        "nccl staging", "nccl scratch"};
 
     for (size_t i = 0; i < BN_COUNT(known); i++)
         if (strcmp(name, known[i]) == 0)
@@ -180,6 +183,8 @@ static void gpu_memory(const struct bn_dev *d, struct bn_observed *o)
         0, m.scratch, m.scratch, m.scratch};
     o->memory[BN_MEMORY_STAGING] = (struct bn_memory_use){
         0, m.pinned, m.pinned, m.pinned};
+    add(&o->memory[BN_MEMORY_GPU_SCRATCH], "nccl scratch", 0);
+    add(&o->memory[BN_MEMORY_STAGING], "nccl staging", 0);
     o->device_free = m.available;
     o->device_total = m.total;
 }
