@@ -139,6 +139,15 @@ test_expect_success 'SIGUSR2 to one of two ranks: its report, then that of all' 
     grep "^rank 0/2:   comm  *host  *2.25 MiB  *2.25 MiB" two.err &&
     $resume same dp2 two
 '
+test_expect_success 'sharded gradients are counted as gradients, and a step is finished' '
+    many 2 zero2 --set $half --set zero_stage=2 && wait $job &&
+    burnish plan --json --ranks 2 --set $half --set zero_stage=2 long.yaml >plan.json &&
+    $observe plan zero2/metrics.jsonl plan.json &&
+    many 2 zero2-term --set $half --set zero_stage=2 && hit TERM 1 zero2-term &&
+    { wait $job; test $? -ne 0; } && test -d zero2-term/checkpoint-1 &&
+    many 2 zero2-term --set $half --set zero_stage=2 && wait $job &&
+    $resume same zero2 zero2-term
+'
 emu=$BN_BUILDDIR/src/cmd/burnish-train-emu
 bn_prereq EMU "no emulated GPU" test -x "$emu"
 test_expect_success EMU 'operations off their device, with shapes and counts' '

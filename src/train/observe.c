@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signal.h"
+#include "model/shard.h"
 #include "ops/cuda.h"
 #include "train/peak.h"
 #include "train/plan.h"
@@ -95,7 +96,8 @@ static void trainer_memory(const struct bn_trainer *t,
 {
     const struct bn_model *m = t->model;
     struct bn_sizes l = t->sizes;
-    const char *w = m->w, *g = (const char *)m->g;
+    const char *w = m->w;
+    const char *g = (const char *)(m->shard != NULL ? m->shard->kept : m->g);
     const char *tables = (const char *)m->cosine;
     const char *end = t->state.base + t->state.used;
     const char *opt = t->optim != NULL ? (const char *)t->optim->m : end;
