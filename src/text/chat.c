@@ -97,6 +97,7 @@ int jx_render(const struct bn_chat *c, const struct bn_chat_args *args,
         return bn_fail(err, BN_ERR_DATA, "%s: messages must be an array",
                        c->name);
     x.frame = jx_push(&x, NULL);
+    jx_hide(&x, x.frame, c->hidden);
     rc = jx_run(&x, c->body, &flow);
     jarena_release(&x.mem);
     if (rc < 0) {

@@ -64,6 +64,7 @@ struct jname {
     const char *s;
     size_t n;
     enum jwell well;
+    size_t id; /* from 0 */
     struct jname *next;
 };
 
@@ -219,6 +220,12 @@ struct jnode {
     struct jv value;     /* JN_CONST, JN_DATA */
     bool uses_caller, uses_varargs, uses_kwargs; /* macro */
     bool recursive;
+    struct jhidden *hidden, *hidden_else; /* of the scopes of its blocks */
+};
+/* Names that a scope starts with as undefined (jinja_scope.c). */
+struct jhidden {
+    const struct jname *name;
+    struct jhidden *next;
 };
 
 struct bn_chat {
@@ -227,8 +234,10 @@ struct bn_chat {
     char *src;    /* line ends are \n */
     size_t len;
     struct jname *names[64];
+    size_t nname;
     const struct jname *loop, *caller, *varargs, *kwargs;
     struct jnode *body;
+    struct jhidden *hidden; /* of the outermost scope */
     bool uses_clock, marks_generation;
 };
 
@@ -298,6 +307,8 @@ const struct jname *jintern(struct bn_chat *c, const char *s, size_t n);
 
 /* Parse c->src into c->body. */
 int jparse(struct bn_chat *c, struct bn_err *err);
+/* jinja_scope.c: find what the scopes of a parsed template hide. */
+void jscope(struct bn_chat *c);
 
 /* ---- values: making and asking (jinja_value.c) ---- */
 
@@ -472,6 +483,8 @@ int jx_apply(struct jx *x, const struct jnode *filters, struct jv v,
 int jx_loop_attr(struct jx *x, struct jloop *l, struct jv name,
                  struct jv *out, bool *found);
 struct jframe *jx_push(struct jx *x, struct jframe *up);
+/* Bind what a scope starts with as undefined. */
+void jx_hide(struct jx *x, struct jframe *f, const struct jhidden *h);
 void jx_bind_name(struct jx *x, struct jframe *f, const struct jname *name,
                   struct jv v);
 int jx_lookup(struct jx *x, const struct jname *name, struct jv *out);

@@ -34,6 +34,12 @@ void jx_bind_name(struct jx *x, struct jframe *f, const struct jname *name,
     f->b[f->n++] = (struct jbind){name, v};
 }
 
+void jx_hide(struct jx *x, struct jframe *f, const struct jhidden *h)
+{
+    for (; h != NULL; h = h->next)
+        jx_bind_name(x, f, h->name, jv_undef(h->name->s, h->name->n));
+}
+
 static struct jv token(const struct jname *name, const char *text)
 {
     return text != NULL ? jv_cstr(text) : jv_undef(name->s, name->n);

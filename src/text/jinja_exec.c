@@ -62,6 +62,15 @@ int jx_assign(struct jx *x, struct jframe *f, const struct jnode *target,
 
 /* ---- taking output as a value ---- */
 
+/* The frame of a block's own scope. */
+static struct jframe *block_frame(struct jx *x, const struct jnode *n)
+{
+    struct jframe *f = jx_push(x, x->frame);
+
+    jx_hide(x, f, n->hidden);
+    return f;
+}
+
 /* Run 'body' in 'frame'; what it writes becomes '*out'. */
 static int capture(struct jx *x, const struct jnode *body,
                    struct jframe *frame, struct jv *out, int *flow)
@@ -176,6 +185,7 @@ int jx_macro(struct jx *x, const struct jmacro *m, const struct jargs *a,
     memset(used, 0, a->nkw + 1);
     x->calls++;
     x->frame = f;
+    jx_hide(x, f, m->node->hidden);
     rc = bind_params(x, m, a, f, used);
     if (rc == 0)
         rc = bind_rest(x, m, a, f, used);
@@ -248,6 +258,7 @@ static int run_for(struct jx *x, const struct jnode *n, int *flow)
             break;
         x->frame = f;
         f->n = 0; /* each turn sees the outer variables afresh */
+        jx_hide(x, f, n->hidden);
         jx_bind_name(x, f, x->c->loop,
                      (struct jv){.kind = JV_LOOP, .u.loop = l});
         if (jx_assign(x, f, n->a, l->now) < 0
@@ -264,6 +275,7 @@ static int run_for(struct jx *x, const struct jnode *n, int *flow)
     /* Jinja's "else" is for loops of which no turn came to its end */
     if (!whole && n->orelse != NULL) {
         x->frame = jx_push(x, outer);
+        jx_hide(x, x->frame, n->hidden_else);
         rc = jx_run(x, n->orelse, flow);
     }
 out:
@@ -297,6 +309,7 @@ static int run_generation(struct jx *x, const struct jnode *n, int *flow)
         return jx_fail(x, "a generation block inside of a macro or of a "
                           "block whose output is taken as a value");
     x->frame = jx_push(x, saved);
+    jx_hide(x, x->frame, n->hidden);
     rc = jx_run(x, n->body, flow);
     x->frame = saved;
     if (rc < 0)
@@ -311,6 +324,7 @@ static int run_with(struct jx *x, const struct jnode *n, int *flow)
     struct jframe *saved = x->frame, *f = jx_push(x, saved);
     int rc = 0;
 
+    jx_hide(x, f, n->hidden);
     for (size_t i = 0; rc == 0 && i < n->n; i += 2) {
         struct jv v;
 
@@ -345,7 +359,7 @@ static int run_set(struct jx *x, const struct jnode *n, int *flow)
     if (n->kind == JN_SET)
         return jx_eval(x, n->b, &v) < 0 ? -1
                                         : jx_assign(x, x->frame, n->a, v);
-    if (capture(x, n->body, jx_push(x, x->frame), &v, flow) < 0
+    if (capture(x, n->body, block_frame(x, n), &v, flow) < 0
         || jx_apply(x, n->b, v, &v) < 0)
         return -1;
     return jx_assign(x, x->frame, n->a, v);
@@ -355,7 +369,7 @@ static int run_filter(struct jx *x, const struct jnode *n, int *flow)
 {
     struct jv v;
 
-    if (capture(x, n->body, jx_push(x, x->frame), &v, flow) < 0
+    if (capture(x, n->body, block_frame(x, n), &v, flow) < 0
         || jx_apply(x, n->b, v, &v) < 0 || jx_str(x, v, &v) < 0)
         return -1;
     return jx_emit(x, v.u.s, v.n);

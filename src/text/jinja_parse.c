@@ -93,7 +93,7 @@ const struct jname *jintern(struct bn_chat *c, const char *s, size_t n)
     }
     struct jname *new = jarena_get(&c->mem, sizeof(*new));
     *new = (struct jname){.s = jarena_strndup(&c->mem, s, n), .n = n,
-                          .next = *slot};
+                          .id = c->nname++, .next = *slot};
     for (size_t i = 0; i < BN_COUNT(well_known); i++) {
         if (strcmp(new->s, well_known[i].name) == 0)
             new->well = well_known[i].well;
@@ -493,5 +493,7 @@ int jparse(struct bn_chat *c, struct bn_err *err)
         return -1;
     rc = statements(&p, NULL, 0, &c->body);
     free(p.tok);
+    if (rc == 0)
+        jscope(c);
     return rc;
 }

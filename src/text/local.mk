@@ -60,6 +60,7 @@ src_text_libchat_a_SOURCES = \
 	src/text/jinja_parse.c src/text/jinja_parse.h \
 	src/text/jinja_primary.c \
 	src/text/jinja_print.c \
+	src/text/jinja_scope.c \
 	src/text/jinja_search.c \
 	src/text/jinja_seqfilters.c \
 	src/text/jinja_sort.c \
