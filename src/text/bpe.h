@@ -82,7 +82,8 @@ static inline uint32_t bn_bpe_rank(const struct bn_bpe *b, uint32_t left,
     }
 }
 
-/* Scratch memory of one thread. A zeroed struct is empty. */
+/* Scratch memory of one thread, for one model: what it remembers of words is
+ * that model's. A zeroed struct is empty. */
 struct bn_bpe_work {
     uint32_t *sym;   /* symbols in, ids out */
     size_t sym_cap, n;
@@ -92,6 +93,8 @@ struct bn_bpe_work {
     size_t heap_cap;
     struct bn_bpe_mark *mark;
     size_t mark_cap;
+    struct bn_bpe_memo *memo;
+    uint64_t *near;
     uint32_t *win, *win_len;
     size_t win_cap, win_len_cap;
     char *text;

@@ -18,8 +18,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef BN_HAVE_V3
+#include <immintrin.h>
+#endif
 
-enum { SMALL = 64, WINDOW = 40 };
+/* A window that has to grow is still a small one at twice the width. */
+enum { SMALL = 64, WINDOW = 32 };
 
 /* A linked list of symbols; id of a removed one is GONE. */
 struct bn_bpe_node {
@@ -35,8 +39,18 @@ struct bn_bpe_mark {
     uint32_t expect; /* the id it must start with */
 };
 
+/* Windows met before: text that repeats is merged once. */
+struct bn_bpe_memo {
+    uint32_t sym[WINDOW], id[WINDOW];
+    uint32_t len[WINDOW];
+    uint32_t n; /* ids; 0: empty */
+};
+enum { MEMO_BITS = 8 };
+
 void bn_bpe_work_release(struct bn_bpe_work *w)
 {
+    free(w->memo);
+    free(w->near);
     free(w->sym);
     free(w->node);
     free(w->heap);
@@ -69,20 +83,65 @@ BN_INLINE int32_t least(const int32_t *v, size_t n)
     return best;
 }
 
-/* A pair as one number: its rank, then its place. */
-BN_INLINE int32_t pair_at(const struct bn_bpe *b, const uint32_t *id,
-                              unsigned i, unsigned next)
+#ifdef BN_HAVE_V3
+/* The same in fewer steps. */
+BN_V3 static inline int32_t least_v3(const int32_t *v, size_t n)
 {
-    uint32_t r = bn_bpe_rank(b, id[i], id[next]);
+    const __m256i *p = (const __m256i *)(const void *)v;
+    __m256i m = _mm256_loadu_si256(p);
 
-    return r == BN_BPE_NO_RANK ? INT32_MAX : (int32_t)(r << 6 | i);
+    for (size_t i = 1; i < n / 8; i++)
+        m = _mm256_min_epi32(m, _mm256_loadu_si256(p + i));
+    __m128i x = _mm_min_epi32(_mm256_castsi256_si128(m),
+                              _mm256_extracti128_si256(m, 1));
+    x = _mm_min_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+    x = _mm_min_epi32(x, _mm_shuffle_epi32(x, 0xb1));
+    return _mm_cvtsi128_si32(x);
+}
+#endif
+
+/* Ranks asked for before, those of pairs that do not merge too, in a table
+ * small enough to stay near the processor: left, right, rank + 1 or 0. */
+enum { NEAR_BITS = 13 };
+
+static void near_create(struct bn_bpe_work *w)
+{
+    size_t bytes = sizeof(uint64_t) << NEAR_BITS;
+
+    w->near = bn_malloc(bytes);
+    memset(w->near, 0xff, bytes); /* no pair has this key */
+}
+
+BN_INLINE uint32_t near_rank(const struct bn_bpe *b, uint64_t *near,
+                             uint32_t left, uint32_t right)
+{
+    uint64_t key = (uint64_t)left << BN_BPE_ID_BITS | right;
+    uint64_t *e = &near[bn_bpe_hash(left, right) >> (32 - NEAR_BITS)];
+
+    if (__builtin_expect(*e >> BN_BPE_RANK_BITS != key, 0))
+        *e = key << BN_BPE_RANK_BITS
+             | (uint32_t)(bn_bpe_rank(b, left, right) + 1);
+    return (uint32_t)(*e & ((1u << BN_BPE_RANK_BITS) - 1)) - 1;
+}
+
+/* A pair as one number: its rank, then its place. */
+BN_INLINE int32_t pair_at(const struct bn_bpe *b, uint64_t *near,
+                          const uint32_t *id, unsigned i, unsigned next)
+{
+    uint32_t r = near_rank(b, near, id[i], id[next]);
+
+    if (r == BN_BPE_NO_RANK)
+        return INT32_MAX;
+    __builtin_prefetch(&b->made[r]);
+    return (int32_t)(r << 6 | i);
 }
 
 /* Merge id[0..n), n <= SMALL; len[i], if not NULL, becomes the number of
  * symbols in id[i]. Returns the new n. Symbols stay in place while pairs are
  * merged; a bit says which are left. */
-BN_INLINE size_t merge_few(const struct bn_bpe *b, uint32_t *id,
-                           uint32_t *len, size_t n)
+BN_INLINE size_t merge_few(const struct bn_bpe *b, uint64_t *near,
+                           uint32_t *id, uint32_t *len, size_t n,
+                           int32_t (*smallest)(const int32_t *v, size_t n))
 {
     int32_t pair[SMALL];
     uint64_t left = n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
@@ -90,9 +149,9 @@ BN_INLINE size_t merge_few(const struct bn_bpe *b, uint32_t *id,
 
     _Static_assert(SMALL == 64 && BN_BPE_RANK_BITS + 6 < 31, "fits");
     for (unsigned i = 0; i < whole; i++)
-        pair[i] = i + 1 < n ? pair_at(b, id, i, i + 1) : INT32_MAX;
+        pair[i] = i + 1 < n ? pair_at(b, near, id, i, i + 1) : INT32_MAX;
     for (;;) {
-        int32_t best = least(pair, whole);
+        int32_t best = smallest(pair, whole);
 
         if (best == INT32_MAX)
             break;
@@ -105,13 +164,13 @@ BN_INLINE size_t merge_few(const struct bn_bpe *b, uint32_t *id,
         after &= after - 1;
         pair[gone] = INT32_MAX;
         pair[at] = after == 0 ? INT32_MAX
-                              : pair_at(b, id, at,
+                              : pair_at(b, near, id, at,
                                         (unsigned)__builtin_ctzll(after));
         uint64_t before = left & (((uint64_t)1 << at) - 1);
         if (before != 0) {
             unsigned prev = 63 - (unsigned)__builtin_clzll(before);
 
-            pair[prev] = pair_at(b, id, prev, at);
+            pair[prev] = pair_at(b, near, id, prev, at);
         }
     }
     for (uint64_t rest = left; rest != 0; rest &= rest - 1, m++) {
@@ -127,21 +186,24 @@ BN_INLINE size_t merge_few(const struct bn_bpe *b, uint32_t *id,
 }
 
 #ifdef BN_HAVE_V3
-BN_V3 static size_t merge_few_v3(const struct bn_bpe *b, uint32_t *id,
-                                 uint32_t *len, size_t n)
+BN_V3 static size_t merge_few_v3(const struct bn_bpe *b, uint64_t *near,
+                                 uint32_t *id, uint32_t *len, size_t n)
 {
-    return merge_few(b, id, len, n);
+    return merge_few(b, near, id, len, n, least_v3);
 }
 #endif
 
-static size_t merge_small(const struct bn_bpe *b, uint32_t *id, uint32_t *len,
-                          size_t n)
+static size_t merge_small(const struct bn_bpe *b, struct bn_bpe_work *w,
+                          uint32_t *id, uint32_t *len, size_t n)
 {
+    if (w->near == NULL)
+        near_create(w);
+    uint64_t *near = w->near;
 #ifdef BN_HAVE_V3
     if (b->v3)
-        return merge_few_v3(b, id, len, n);
+        return merge_few_v3(b, near, id, len, n);
 #endif
-    return merge_few(b, id, len, n);
+    return merge_few(b, near, id, len, n, least);
 }
 
 /* A binary heap of rank << 32 | position, smallest first. */
@@ -255,15 +317,48 @@ void bn_bpe_merge_heap(const struct bn_bpe *b, struct bn_bpe_work *w)
         w->n = merge_heap(b, w, w->sym, NULL, w->n);
 }
 
+/* The place of a window of WINDOW symbols. */
+static struct bn_bpe_memo *memo_at(struct bn_bpe_work *w, const uint32_t *sym)
+{
+    uint64_t h = 0, two;
+
+    if (w->memo == NULL)
+        w->memo = BN_NEWN(struct bn_bpe_memo, (size_t)1 << MEMO_BITS);
+    for (int i = 0; i < WINDOW; i += 2) {
+        memcpy(&two, sym + i, sizeof(two));
+        h = (h ^ two) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
+    return &w->memo[h >> (64 - MEMO_BITS)];
+}
+
 /* Encode the window of 'm' symbols at sym[in..] into w->win, w->win_len. */
 static size_t window(const struct bn_bpe *b, struct bn_bpe_work *w, size_t in,
                      size_t m)
 {
+    struct bn_bpe_memo *o = NULL;
+    size_t n;
+
     bn_grow(&w->win, &w->win_cap, m, sizeof(uint32_t));
     bn_grow(&w->win_len, &w->win_len_cap, m, sizeof(uint32_t));
+    if (m == WINDOW) {
+        o = memo_at(w, w->sym + in);
+        if (o->n > 0 && memcmp(o->sym, w->sym + in, sizeof(o->sym)) == 0) {
+            memcpy(w->win, o->id, sizeof(o->id));
+            memcpy(w->win_len, o->len, sizeof(o->len));
+            return o->n;
+        }
+    }
     memcpy(w->win, w->sym + in, m * sizeof(uint32_t));
-    return m <= SMALL ? merge_small(b, w->win, w->win_len, m)
-                      : merge_heap(b, w, w->win, w->win_len, m);
+    n = m <= SMALL ? merge_small(b, w, w->win, w->win_len, m)
+                   : merge_heap(b, w, w->win, w->win_len, m);
+    if (o != NULL) {
+        memcpy(o->sym, w->sym + in, sizeof(o->sym));
+        memcpy(o->id, w->win, sizeof(o->id));
+        memcpy(o->len, w->win_len, sizeof(o->len));
+        o->n = (uint32_t)n;
+    }
+    return n;
 }
 
 /* Ids never get ahead of symbols, but a window may start over: ids go to
@@ -315,7 +410,7 @@ void bn_bpe_merge(const struct bn_bpe *b, struct bn_bpe_work *w)
     if (b->prefix != NULL)
         bn_bpe_merge_heap(b, w);
     else if (w->n <= SMALL)
-        w->n = w->n > 1 ? merge_small(b, w->sym, NULL, w->n) : w->n;
+        w->n = w->n > 1 ? merge_small(b, w, w->sym, NULL, w->n) : w->n;
     else
         merge_windows(b, w);
 }
@@ -365,7 +460,14 @@ static void symbols(const struct bn_bpe *b, struct bn_bpe_work *w,
 
     bn_grow(&w->sym, &w->sym_cap, n + 1, sizeof(uint32_t));
     for (size_t i = 0; i < n; i += len) {
+        unsigned char c = (unsigned char)s[i];
+
         len = 1;
+        if (c < 0x80 && b->char_sym != NULL && !pending
+            && b->char_sym[c] >= 0) {
+            w->sym[w->n++] = (uint32_t)b->char_sym[c];
+            continue;
+        }
         while (i + len < n && ((unsigned char)s[i + len] & 0xc0) == 0x80)
             len++;
         if (b->char_sym != NULL && !pending && len < 4) {

@@ -29,7 +29,7 @@ TEXT_V3 =
 if HAVE_V3
 noinst_LIBRARIES += src/text/libtextv3.a
 src_text_libtextv3_a_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
-src_text_libtextv3_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mbmi -mbmi2 -maes
+src_text_libtextv3_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mbmi -mbmi2 -maes -mpopcnt
 src_text_libtextv3_a_SOURCES = src/text/words_v3.c
 TEXT_V3 += src/text/libtextv3.a
 else
@@ -133,5 +133,5 @@ src/text/fuzz/tokenizer: $(TEXT_FUZZ_FILES)
 		-o $@ $(filter %.c,$^) $(PCRE2_LIBS) $(UTF8PROC_LIBS) \
 		$(JANSSON_LIBS) $(XXHASH_LIBS) -lpthread -lm
 if HAVE_V3
-TEXT_FUZZ_V3 = -mavx2 -mbmi -mbmi2 -maes
+TEXT_FUZZ_V3 = -mavx2 -mbmi -mbmi2 -maes -mpopcnt
 endif

@@ -11,11 +11,12 @@
  * for newer processors. BN_V3 marks such a function, bn_has_v3 says whether
  * it may be called. */
 #ifdef BN_HAVE_V3
-#define BN_V3 __attribute__((target("avx2,bmi,bmi2,aes")))
+#define BN_V3 __attribute__((target("avx2,bmi,bmi2,aes,popcnt")))
 static inline bool bn_has_v3(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")
-           && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes");
+           && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes")
+           && __builtin_cpu_supports("popcnt");
 }
 #else
 static inline bool bn_has_v3(void)
