@@ -55,4 +55,17 @@ test_expect_success 'what is not BPE is refused by name' '
 	grep "model .Unigram. is not supported" err
 '
 
+# As the reference: ids of added tokens go by rule, whatever the file says.
+test_expect_success 'added tokens of one id get two, with a warning' '
+	mkdir twice &&
+	cat >twice/tokenizer.json <<-\EOF &&
+	{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+	 "added_tokens": [{"id": 3, "content": "x"}, {"id": 3, "content": "y"}]}
+	EOF
+	echo "\"yabx\"" | burnish encode --tokenizer twice >got 2>err &&
+	echo "[4,2,3]" >want &&
+	test_cmp want got &&
+	grep "added token .y. has id 3 there; by the rules of the format it is 4" err
+'
+
 test_done

@@ -18,6 +18,10 @@ static const struct {
     {BN_SCAN_GPT2, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+"
                    "| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
     {BN_SCAN_LLAMA3, MARK_HEAD "\\p{N}{1,3}" MARK_TAIL},
+    /* cl100k as tiktoken writes it */
+    {BN_SCAN_LLAMA3, "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+"
+                     "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
+                     "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"},
     {BN_SCAN_QWEN2, MARK_HEAD "\\p{N}" MARK_TAIL},
 };
 
@@ -27,6 +31,14 @@ enum bn_scan bn_scan_known(const char *regex)
         if (strcmp(known[i].regex, regex) == 0)
             return known[i].kind;
     return BN_SCAN_NONE;
+}
+
+const char *bn_scan_nth(size_t i, enum bn_scan *kind)
+{
+    if (i >= BN_COUNT(known))
+        return NULL;
+    *kind = known[i].kind;
+    return known[i].regex;
 }
 
 const char *bn_scan_regex(enum bn_scan kind)

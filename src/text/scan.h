@@ -21,8 +21,10 @@ enum bn_scan {
 
 /* The family of an expression; BN_SCAN_NONE if it is not a known one. */
 enum bn_scan bn_scan_known(const char *regex);
-/* An expression of the family, for tests. */
+/* An expression of the family, and the i-th known of all (NULL: there are no
+ * more), for tests. */
 const char *bn_scan_regex(enum bn_scan kind);
+const char *bn_scan_nth(size_t i, enum bn_scan *kind);
 
 /* Length of the contraction ('s, 're, ...) at s, where s[0] is '\''; 0 if
  * there is none. fold: in any case, the long s included. */
