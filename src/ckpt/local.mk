@@ -15,11 +15,13 @@ src_ckpt_libckpt_a_SOURCES = src/ckpt/restore.c
 CKPT_LIBS = src/ckpt/libckpt.a $(CKPTIO_LIBS) $(OPTIM_LIBS) $(HF_LIBS)
 
 if HAVE_CMOCKA
-CKPT_TESTS = src/ckpt/test/hf.t src/ckpt/test/stories.t
+CKPT_TESTS = src/ckpt/test/hf.t src/ckpt/test/read.t src/ckpt/test/stories.t
 check_PROGRAMS += $(CKPT_TESTS)
 TESTS += $(CKPT_TESTS)
 src_ckpt_test_hf_t_SOURCES = src/ckpt/test/hf.c
 src_ckpt_test_hf_t_LDADD = $(HF_LIBS) $(CMOCKA_LIBS)
+src_ckpt_test_read_t_SOURCES = src/ckpt/test/read.c
+src_ckpt_test_read_t_LDADD = $(CKPT_LIBS) $(CMOCKA_LIBS)
 src_ckpt_test_stories_t_SOURCES = src/ckpt/test/stories.c
 src_ckpt_test_stories_t_LDADD = $(HF_LIBS) $(CMOCKA_LIBS)
 endif

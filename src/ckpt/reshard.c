@@ -124,6 +124,23 @@ static int check_all(const struct reader *r, const struct bn_params *params,
     return 0;
 }
 
+/* Zero what of the target range lies between parameters and behind the last
+ * one; the rest is copied, and writing it twice would cost a pass. */
+static void zero_padding(struct reader *r, const struct bn_params *params)
+{
+    size_t end = r->begin + r->count, at = r->begin;
+
+    for (int k = 0; k <= params->n && at < end; k++) {
+        const struct bn_param *p = k < params->n ? &params->item[k] : NULL;
+        size_t next = p != NULL && p->offset < end ? p->offset : end;
+
+        if (next > at)
+            memset(r->to + (at - r->begin), 0, (next - at) * sizeof(float));
+        if (p != NULL && p->offset + p->count > at)
+            at = p->offset + p->count;
+    }
+}
+
 /* Masters, first and second moments are read by a thread each. */
 struct part_job {
     const struct bn_ckpt *c;
@@ -138,7 +155,7 @@ static void read_part(void *arg, int k)
     struct part_job *j = arg;
     struct reader *r = &j->r[k];
 
-    memset(r->to, 0, r->count * sizeof(float));
+    zero_padding(r, j->params);
     for (size_t i = 0; j->rc[k] == 0 && i < j->c->n; i++) {
         const struct bn_ckpt_shard *s = &j->c->shard[i];
         const float *data = (const float *)(const void *)j->c->map[i].data;
