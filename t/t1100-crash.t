@@ -86,6 +86,10 @@ test_expect_success 'burnish-train: phase and step, in the run folder, status ke
     grep "burnish-train(+0x" err && grep "phase step" out/crash.0
 '
 . "$BN_SRCDIR/t/mpi.sh"
+bn_prereq MPI "no MPI, PMIx or mpirun" sh -c \
+    'grep -q "^#define HAVE_MPI 1" "$0" && grep -q "^#define HAVE_PMIX 1" "$0" && command -v mpirun' \
+    "$BN_BUILDDIR/config.h"
+test_have_prereq MPI || test_done
 bn_mpi
 test_expect_success 'of several ranks the one that died says which it is' '
     {

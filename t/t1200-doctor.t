@@ -73,7 +73,10 @@ test_expect_success 'a controller that does not answer: WARN' '
     grep "^WARN  slurm  *the controller does not answer: .*no controller" page
 '
 
-bn_mpi
+bn_prereq MPI "no MPI, PMIx or mpirun" sh -c \
+    'grep -q "^#define HAVE_MPI 1" "$0" && grep -q "^#define HAVE_PMIX 1" "$0" && command -v mpirun' \
+    "$BN_BUILDDIR/config.h"
+! test_have_prereq MPI || bn_mpi
 # In an allocation srun is tried; this one answers for 2 nodes.
 answer() {
     fake srun "case \$1 in --version) echo slurm 23.11.4 ;; --mpi=list) echo pmix ;; *)
@@ -83,21 +86,21 @@ answer() {
 in_job() {
     SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_NTASKS=4 with_fakes examine "$@"
 }
-test_expect_success 'two ranks of mpirun meet' '
+test_expect_success MPI 'two ranks of mpirun meet' '
     examine "[16]*" && grep "^OK    mpi  *mpirun -n 2: 2 ranks on 1 node met in [0-9.]* s" page
 '
-test_expect_success 'clocks of nodes: near, far, much too far' '
+test_expect_success MPI 'clocks of nodes: near, far, much too far' '
     answer 4 -0.0004 && in_job "[01]" &&
     grep "^OK    pmix  *srun --mpi=pmix: 4 ranks on 2 nodes met" page &&
     grep "^OK    clocks  *n2 is -0.000400 s" page &&
     answer 4 -5 && in_job 1 && grep "^WARN  clocks  *n2 is -5.000000 s" page &&
     answer 4 75 && in_job 65 && grep "^FAIL  clocks  *n2 is +75.000000 s" page
 '
-test_expect_success 'ranks that do not see each other: FAIL' '
+test_expect_success MPI 'ranks that do not see each other: FAIL' '
     answer 1 0 && in_job 65 &&
     grep "^FAIL  pmix  *srun --mpi=pmix: 4 ranks were asked for, and they believe to be 1$" page
 '
-test_expect_success 'a launcher that hangs is given up after the time-out' '
+test_expect_success MPI 'a launcher that hangs is given up after the time-out' '
     rm fake/srun fake/sinfo &&
     fake mpirun "case \$1 in --version) echo mpirun 4 ;; *) exec sleep 60 ;; esac" &&
     begin=$(date +%s) && with_fakes examine 65 --timeout 3 && end=$(date +%s) &&

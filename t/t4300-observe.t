@@ -94,6 +94,10 @@ test_expect_success 'the evaluation before the first step is not made again afte
     $resume same start start-term
 '
 
+bn_prereq MPI "no MPI, PMIx or mpirun" sh -c \
+    'grep -q "^#define HAVE_MPI 1" "$0" && grep -q "^#define HAVE_PMIX 1" "$0" && command -v mpirun' \
+    "$BN_BUILDDIR/config.h"
+test_have_prereq MPI || test_done
 bn_mpi
 # hit SIGNAL RANK DIR: send it once this rank is in a step
 hit() {
