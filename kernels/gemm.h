@@ -32,6 +32,7 @@ struct bn_gemm {
     int threads;
     void *work;
     const void *packed; /* b as bn_gemm_pack_cpu left it, or NULL */
+    bool packed_half;   /* in half the space */
 };
 
 /* Scratch for 'threads' threads, whatever the sizes. */
@@ -43,6 +44,11 @@ size_t bn_gemm_work_cpu(int threads);
  * 64, and is good for the instruction set in force. Results are the same bits
  * with it and without. Uses all OpenMP threads. */
 size_t bn_gemm_packed_cpu(enum bn_dtype t, int n, int k);
+/* Whether the copy can be had in half of that space, and so be read in half
+ * the time (g->packed_half, here and with bn_gemm_cpu), with results that are
+ * the same bits: where elements become floats but all are bf16's, as weights
+ * are that were stored so. Reads b; uses all OpenMP threads. */
+bool bn_gemm_halves_cpu(const struct bn_gemm *g);
 void bn_gemm_pack_cpu(const struct bn_gemm *g, void *to);
 
 void bn_gemm_ref(const struct bn_gemm *g);

@@ -184,6 +184,12 @@ size_t bn_gemm_packed_cpu(enum bn_dtype t, int n, int k)
     return CHOOSE(gemm_packed)(t, n, k);
 }
 
+DECLARE(gemm_halves);
+bool bn_gemm_halves_cpu(const struct bn_gemm *g)
+{
+    return CHOOSE(gemm_halves)(g);
+}
+
 DECLARE(gemm_work);
 size_t bn_gemm_work_cpu(int threads)
 {

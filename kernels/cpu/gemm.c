@@ -10,6 +10,7 @@ BN_CPU_DECLARE(gemm);
 BN_CPU_DECLARE(gemm_pack);
 extern __typeof__(bn_gemm_work_cpu) BN_CPU(gemm_work);
 extern __typeof__(bn_gemm_packed_cpu) BN_CPU(gemm_packed);
+extern __typeof__(bn_gemm_halves_cpu) BN_CPU(gemm_halves);
 
 /* Packed b is shared by all threads and sized for the third-level cache;
  * each thread packs a block of rows of a, for the second-level cache. Where c
@@ -118,8 +119,8 @@ BN_INLINE void put_tile(enum bn_dtype tc, const struct bn_gemm *g,
     }
 }
 
-BN_INLINE void one_tile(enum bn_dtype t, const struct plan *pl,
-                        const tile_unit *a, const tile_unit *b, int i, int j0,
+BN_INLINE void one_tile(enum bn_dtype t, bool half, const struct plan *pl,
+                        const tile_unit *a, const void *b, int i, int j0,
                         int j, int p0, int k)
 {
     const struct bn_gemm *g = pl->g;
@@ -142,8 +143,8 @@ BN_INLINE void one_tile(enum bn_dtype t, const struct plan *pl,
         for (int c = 0; c < cols; c += 16)
             __builtin_prefetch(
                 (float *)g->c + (size_t)(i + r) * g->ldc + j0 + j + c, 1);
-    tile_mul(tile_pairs(t), tile, TILE_N, load, a, 1, TILE_M, b,
-             tile_steps(t, k));
+    tile_mul_any(tile_pairs(t), half, tile, TILE_N, load, a, 1, TILE_M, b,
+                 tile_steps(t, k));
     if (pl->sum != NULL && p0 + k < g->k)
         return;
     if (g->tc == BN_F32 && cols == TILE_N)
@@ -165,13 +166,15 @@ BN_INLINE int part(int total, int unit, int i, int n)
 }
 
 /* One part of the rows against one part of the packed columns of b. */
-BN_INLINE void one_part(enum bn_dtype t, const struct plan *pl, tile_unit *a,
-                        int index, int j0, int cols, int p0, int k)
+BN_INLINE void one_part(enum bn_dtype t, bool half, const struct plan *pl,
+                        tile_unit *a, int index, int j0, int cols, int p0,
+                        int k)
 {
     const struct bn_gemm *g = pl->g;
     size_t ap = (size_t)tile_steps(t, k) * TILE_M;
     size_t bp = (size_t)tile_steps(t, g->packed != NULL ? g->k : k) * TILE_N;
-    const tile_unit *b = pl->b;
+    const char *b = (const char *)pl->b;
+    size_t unit = half ? 2 : sizeof(tile_unit);
     int row = index / pl->col_parts, col = index % pl->col_parts;
     int i0 = part(g->m, TILE_M, row, pl->row_parts);
     int i1 = part(g->m, TILE_M, row + 1, pl->row_parts);
@@ -179,17 +182,19 @@ BN_INLINE void one_part(enum bn_dtype t, const struct plan *pl, tile_unit *a,
     int jh = part(cols, TILE_N, col + 1, pl->col_parts);
 
     if (g->packed != NULL)
-        b = (const tile_unit *)g->packed + (size_t)(j0 / TILE_N) * bp
-            + (size_t)tile_steps(t, p0) * TILE_N;
+        b = (const char *)g->packed
+            + ((size_t)(j0 / TILE_N) * bp
+               + (size_t)tile_steps(t, p0) * TILE_N) * unit;
     pack_a(t, g, a, i0, i1 - i0, p0, k);
     for (int j = jl; j < jh; j += TILE_N)
         for (int i = i0; i < i1; i += TILE_M)
-            one_tile(t, pl, a + (size_t)((i - i0) / TILE_M) * ap,
-                     b + (size_t)(j / TILE_N) * bp, i, j0, j, p0, k);
+            one_tile(t, half, pl, a + (size_t)((i - i0) / TILE_M) * ap,
+                     b + (size_t)(j / TILE_N) * bp * unit, i, j0, j, p0, k);
 }
 
 /* What every thread runs. */
-BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
+BN_INLINE void worker(enum bn_dtype t, bool half, const struct plan *pl,
+                      tile_unit *a)
 {
     const struct bn_gemm *g = pl->g;
 
@@ -208,7 +213,7 @@ BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
             }
 #pragma omp for schedule(dynamic, 1)
             for (int i = 0; i < pl->row_parts * pl->col_parts; i++)
-                one_part(t, pl, a, i, j0, cols, p0, k);
+                one_part(t, half, pl, a, i, j0, cols, p0, k);
         }
     }
 }
@@ -275,11 +280,44 @@ static void product(const struct bn_gemm *g, int threads)
 #endif
         tile_unit *a = pl.b + B_UNITS + SUM_UNITS + (size_t)id * A_SPACE;
 
-        if (g->t == BN_F32)
-            worker(BN_F32, &pl, a);
-        else
-            worker(BN_BF16, &pl, a);
+        if (g->packed != NULL && g->packed_half) {
+            if (g->t == BN_F32)
+                worker(BN_F32, true, &pl, a);
+            else
+                worker(BN_BF16, true, &pl, a);
+        } else if (g->t == BN_F32) {
+            worker(BN_F32, false, &pl, a);
+        } else {
+            worker(BN_BF16, false, &pl, a);
+        }
     }
+}
+
+bool BN_CPU(gemm_halves)(const struct bn_gemm *g)
+{
+    int rows = g->b_by_k ? g->k : g->n, cols = g->b_by_k ? g->n : g->k;
+    int low = 0;
+
+    if (g->t != BN_F32)
+        return !tile_pairs(g->t);
+#pragma omp parallel for reduction(| : low) schedule(static)
+    for (int r = 0; r < rows; r++) {
+        const float *b = (const float *)g->b + (size_t)r * g->ldb;
+        uint32_t bits = 0;
+
+        for (int c = 0; c < cols; c++)
+            bits |= bn_float_bits(b[c]);
+        low |= (int)(bits & 0xffff);
+    }
+    return low == 0;
+}
+
+/* The upper halves of n units. */
+BN_INLINE void narrow(uint16_t *to, const tile_unit *from, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        to[i] = (uint16_t)(from[i] >> 16);
 }
 
 size_t BN_CPU(gemm_packed)(enum bn_dtype t, int n, int k)
@@ -289,7 +327,7 @@ size_t BN_CPU(gemm_packed)(enum bn_dtype t, int n, int k)
 }
 
 /* Panels of all of k, one after the other. */
-void BN_CPU(gemm_pack)(const struct bn_gemm *g, void *to)
+static void pack_whole(const struct bn_gemm *g, void *to)
 {
     size_t panel = (size_t)tile_steps(g->t, g->k) * TILE_N;
 
@@ -302,6 +340,37 @@ void BN_CPU(gemm_pack)(const struct bn_gemm *g, void *to)
         else
             pack_b(BN_BF16, g, at, j, 0, g->k);
     }
+}
+
+/* The same in halves, a few steps of k at a time. */
+static void pack_halves(const struct bn_gemm *g, void *to)
+{
+    enum { STEPS = 256 };
+
+#pragma omp parallel for schedule(static)
+    for (int j = 0; j < g->n; j += TILE_N) {
+        uint16_t *at = (uint16_t *)to
+                       + (size_t)(j / TILE_N) * (size_t)g->k * TILE_N;
+        tile_unit part[STEPS * TILE_N + PACK_SLACK];
+
+        for (int p = 0; p < g->k; p += STEPS) {
+            int k = lesser(g->k - p, STEPS);
+
+            if (g->t == BN_F32)
+                pack_b(BN_F32, g, part, j, p, k);
+            else
+                pack_b(BN_BF16, g, part, j, p, k);
+            narrow(at + (size_t)p * TILE_N, part, (size_t)k * TILE_N);
+        }
+    }
+}
+
+void BN_CPU(gemm_pack)(const struct bn_gemm *g, void *to)
+{
+    if (g->packed_half)
+        pack_halves(g, to);
+    else
+        pack_whole(g, to);
 }
 
 void BN_CPU(gemm)(const struct bn_gemm *g)

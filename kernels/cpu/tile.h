@@ -139,12 +139,31 @@ BN_INLINE tile_vec tile_fma(bool pairs, tile_vec c, const tile_unit *a,
     return c + bn_bits_float(*a) * b;
 }
 
+/* TILE_LANES units, kept in 16 bits each: the upper half of a float. */
+BN_INLINE tile_vec tile_load_half(const uint16_t *p)
+{
+#if defined(__AVX512F__)
+    return (tile_vec)_mm512_slli_epi32(
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16);
+#elif defined(__AVX2__)
+    return (tile_vec)_mm256_slli_epi32(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16);
+#else
+    tile_vec v = {0};
+
+    for (int i = 0; i < TILE_LANES; i++)
+        v[i] = bn_bits_float((uint32_t)p[i] << 16);
+    return v;
+#endif
+}
+
 /* c[TILE_M, TILE_N] = (load ? c : 0) + a b over 'steps' units. Row i of c is
  * at c + i * ldc; unit (i, p) of a at a[i * row + p * step] (1 and TILE_M if
- * packed; constants, or addresses will not fit in registers); b is packed. */
-BN_INLINE void tile_mul(bool pairs, float *c, size_t ldc, bool load,
-                        const tile_unit *a, int row, int step,
-                        const tile_unit *b, int steps)
+ * packed; constants, or addresses will not fit in registers); b is packed,
+ * in units, or with 'half' in halves of them. */
+BN_INLINE void tile_mul_any(bool pairs, bool half, float *c, size_t ldc,
+                            bool load, const tile_unit *a, int row, int step,
+                            const void *b, int steps)
 {
     tile_vec acc[TILE_M][TILE_V];
 
@@ -159,20 +178,29 @@ BN_INLINE void tile_mul(bool pairs, float *c, size_t ldc, bool load,
 
 #pragma GCC unroll 4
         for (int v = 0; v < TILE_V; v++)
-            bv[v] = tile_load(b + v * TILE_LANES);
+            bv[v] = half ? tile_load_half((const uint16_t *)b
+                                          + v * TILE_LANES)
+                         : tile_load((const tile_unit *)b + v * TILE_LANES);
 #pragma GCC unroll 16
         for (int i = 0; i < TILE_M; i++)
 #pragma GCC unroll 4
             for (int v = 0; v < TILE_V; v++)
                 acc[i][v] = tile_fma(pairs, acc[i][v], a + i * row, bv[v]);
         a += step;
-        b += TILE_N;
+        b = (const char *)b + TILE_N * (half ? 2 : 4);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < TILE_M; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < TILE_V; v++)
             *(tile_any *)(c + i * ldc + v * TILE_LANES) = acc[i][v];
+}
+
+BN_INLINE void tile_mul(bool pairs, float *c, size_t ldc, bool load,
+                        const tile_unit *a, int row, int step,
+                        const tile_unit *b, int steps)
+{
+    tile_mul_any(pairs, false, c, ldc, load, a, row, step, b, steps);
 }
 
 #endif

@@ -5,12 +5,17 @@
 enum { THREADS = 3 };
 static void *work;
 
+static int halved; /* products with a copy of half the size */
+
 /* The same with b packed beforehand, which is then not read. */
-static void one_packed(struct bn_gemm g, const struct buf *start,
+static void one_packed(struct bn_gemm g, bool half, const struct buf *start,
                        const struct buf *want)
 {
     struct buf c = buf_copy(start);
-    size_t bytes = bn_gemm_packed_cpu(g.t, g.n, g.k);
+    size_t bytes = bn_gemm_packed_cpu(g.t, g.n, g.k) / (half ? 2 : 1);
+
+    halved += half;
+    g.packed_half = half;
     void *packed = aligned_alloc(64, (bytes + 64) / 64 * 64);
 
     bn_gemm_pack_cpu(&g, packed);
@@ -34,6 +39,11 @@ static void one(struct bn_gemm g)
     g.ldc = g.n + check_below(3);
     struct buf a = buf_random(g.t, (size_t)ka * g.lda, pad, 1);
     struct buf b = buf_random(g.t, (size_t)kb * g.ldb, 0, 1);
+    bool exact = check_below(2); /* all elements are bf16's */
+    for (size_t i = 0; exact && g.t == BN_F32 && i < (size_t)kb * g.ldb; i++)
+        bn_put(BN_F32, b.p, i,
+               bn_bits_float(bn_float_bits(bn_get(BN_F32, b.p, i))
+                             & 0xffff0000));
     struct buf bias = buf_random(g.t, (size_t)g.n, 1, 1);
     struct buf c = buf_random(g.tc, (size_t)g.m * g.ldc, pad, 1);
     struct buf want = buf_copy(&c), again = buf_copy(&c);
@@ -54,7 +64,9 @@ static void one(struct bn_gemm g)
     g.c = again.p;
     bn_gemm_cpu(&g);
     buf_same(&c, &again, "another number of threads");
-    one_packed(g, &start, &c);
+    one_packed(g, false, &start, &c);
+    if (bn_gemm_halves_cpu(&g))
+        one_packed(g, true, &start, &c);
     g.c = want.p;
     bn_gemm_ref(&g);
     buf_close(&c, &want, 1e-6, 2e-6 * sqrt(g.k + 1.0) + 1e-6, "product");
@@ -105,6 +117,7 @@ static void agrees_with_the_reference(void **state)
 {
     (void)state;
     check_all(shapes);
+    assert_true(halved > 100);
 }
 
 int main(void)

@@ -31,29 +31,6 @@ void bn_cpu_gemm(struct bn_dev *d, struct bn_gemm *g)
     bn_gemm_cpu(g);
 }
 
-/* Operands are packed as they are used, but for these. m->pack is the arena
- * of the packed copy. */
-static void mat_changed(struct bn_dev *d, enum bn_dtype t, struct bn_mat *m)
-{
-    const struct bn_gemm g = {.t = t, .n = m->rows, .k = m->cols,
-                              .b = m->data, .ldb = m->cols};
-    struct bn_arena *a = m->pack;
-    struct bn_err err;
-
-    if (d->failed || !d->keep_packed || uses_library(d, t))
-        return;
-    if (a == NULL) {
-        a = m->pack = BN_NEW(struct bn_arena);
-        if (bn_arena_init(a, "packed matrix",
-                          bn_gemm_packed_cpu(t, m->rows, m->cols), &err)
-            < 0) {
-            bn_dev_fail(d, err.code, "%s", err.text);
-            return;
-        }
-    }
-    bn_gemm_pack_cpu(&g, a->base);
-}
-
 static void mat_release(struct bn_dev *d, struct bn_mat *m)
 {
     (void)d;
@@ -61,6 +38,37 @@ static void mat_release(struct bn_dev *d, struct bn_mat *m)
         bn_arena_release(m->pack);
     free(m->pack);
     m->pack = NULL;
+}
+
+/* Operands are packed as they are used, but for these. m->pack is the arena
+ * of the packed copy. */
+static void mat_changed(struct bn_dev *d, enum bn_dtype t, struct bn_mat *m)
+{
+    struct bn_gemm g = {.t = t, .n = m->rows, .k = m->cols, .b = m->data,
+                        .ldb = m->cols};
+    struct bn_arena *a = m->pack;
+    struct bn_err err;
+
+    if (d->failed || !d->keep_packed || uses_library(d, t))
+        return;
+    g.packed_half = bn_gemm_halves_cpu(&g);
+    if (a != NULL && g.packed_half != m->pack_half) {
+        mat_release(d, m);
+        a = NULL;
+    }
+    m->pack_half = g.packed_half;
+    if (a == NULL) {
+        size_t bytes = bn_gemm_packed_cpu(t, m->rows, m->cols);
+
+        a = m->pack = BN_NEW(struct bn_arena);
+        if (bn_arena_init(a, "packed matrix",
+                          g.packed_half ? bytes / 2 : bytes, &err)
+            < 0) {
+            bn_dev_fail(d, err.code, "%s", err.text);
+            return;
+        }
+    }
+    bn_gemm_pack_cpu(&g, a->base);
 }
 
 static const void *packed(const struct bn_mat *w)
@@ -84,6 +92,7 @@ static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
                                      .b = w->data,
                                      .ldb = w->cols,
                                      .packed = packed(w),
+                                     .packed_half = w->pack_half,
                                      .bias = bias,
                                      .c = y,
                                      .ldc = ldy,
@@ -103,6 +112,7 @@ static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
                                      .b = w->data,
                                      .ldb = w->cols,
                                      .packed = packed(w),
+                                     .packed_half = w->pack_half,
                                      .c = y,
                                      .ldc = ldy});
 }

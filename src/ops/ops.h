@@ -41,6 +41,7 @@ struct bn_mat {
     const void *data;
     int rows, cols;
     void *pack; /* back end's, made by mat_changed; NULL at first */
+    bool pack_half; /* back end's: of what kind it is */
 };
 
 struct bn_ops {

@@ -88,6 +88,12 @@ src_train_bench_bench_step_LDADD = $(CKPT_LIBS) $(DATA_LIBS)
 BENCHES += bench-step
 EXTRA_DIST += src/train/bench/bench.sh src/train/bench/bench.py \
 	src/train/bench/peer.py
+BENCHES += bench-generate
+EXTRA_DIST += src/train/bench/generate.sh src/train/bench/generate.py
+.PHONY: bench-generate
+bench-generate: burnish-generate
+	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/src/train/bench/generate.sh \
+		burnish-generate$(EXEEXT)
 .PHONY: bench-step
 bench-step: src/train/bench/bench-step
 	@$(AM_TESTS_ENVIRONMENT) $(SHELL) $(srcdir)/src/train/bench/bench.sh \

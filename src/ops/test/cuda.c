@@ -154,7 +154,7 @@ static void products(enum bn_dtype t)
     struct twin *dw = twin(BN_F32, OUT * IN, 1), *db = twin(BN_F32, OUT, 1);
 
     for (int acc = 0; acc < 2; acc++) {
-        struct bn_mat m[2] = {{w->h, OUT, IN, NULL}, {w->g, OUT, IN, NULL}};
+        struct bn_mat m[2] = {{w->h, OUT, IN, NULL, false}, {w->g, OUT, IN, NULL, false}};
 
         BOTH(mat_changed, (d, t, &m[on]));
         BOTH(linear, (d, t, M(y), LD, M(x), &m[on], acc ? NULL : M(bias), N,
@@ -170,7 +170,7 @@ static void products(enum bn_dtype t)
     }
     BOTH(bias_grad, (d, t, M(db), M(y), LD, OUT, N));
     near(db, 1e-5, "bias_grad");
-    BOTH(linear, (d, t, M(y), LD, M(x), &(struct bn_mat){M(w), OUT, IN, NULL},
+    BOTH(linear, (d, t, M(y), LD, M(x), &(struct bn_mat){M(w), OUT, IN, NULL, false},
                   NULL, 0, false));
 }
 
@@ -460,7 +460,7 @@ static void test_capture(void **state)
     struct twin *x = twin(BN_BF16, 4 * 64, 1), *y = twin(BN_BF16, 4 * 64, 1);
     struct twin *w = twin(BN_BF16, 64 * 64, 1), *r = twin(BN_F32, 4, 1);
     struct twin *dw = twin(BN_F32, 64 * 64, 1);
-    struct bn_mat m = {w->g, 64, 64, NULL};
+    struct bn_mat m = {w->g, 64, 64, NULL, false};
     struct bn_emu_calls before = bn_emu_calls(), after;
     struct bn_cuda_memory mem;
 
