@@ -154,7 +154,8 @@ static void products(enum bn_dtype t)
     struct twin *dw = twin(BN_F32, OUT * IN, 1), *db = twin(BN_F32, OUT, 1);
 
     for (int acc = 0; acc < 2; acc++) {
-        struct bn_mat m[2] = {{w->h, OUT, IN, NULL, false}, {w->g, OUT, IN, NULL, false}};
+        struct bn_mat m[2] = {{w->h, OUT, IN, NULL, false},
+                              {w->g, OUT, IN, NULL, false}};
 
         BOTH(mat_changed, (d, t, &m[on]));
         BOTH(linear, (d, t, M(y), LD, M(x), &m[on], acc ? NULL : M(bias), N,
@@ -170,7 +171,8 @@ static void products(enum bn_dtype t)
     }
     BOTH(bias_grad, (d, t, M(db), M(y), LD, OUT, N));
     near(db, 1e-5, "bias_grad");
-    BOTH(linear, (d, t, M(y), LD, M(x), &(struct bn_mat){M(w), OUT, IN, NULL, false},
+    BOTH(linear, (d, t, M(y), LD, M(x),
+                  &(struct bn_mat){M(w), OUT, IN, NULL, false},
                   NULL, 0, false));
 }
 
