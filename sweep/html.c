@@ -19,22 +19,26 @@ static const char style[] =
     ":root{color-scheme:light;--ink:#1a1a1a;--soft:#5a5a5a;--line:#d0d0d0;"
     "--best:#e8f3ec}\n"
     "body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:"
-    "#fff;max-width:72rem;margin:2rem auto;padding:0 1rem}\n"
+    "#fff;max-width:84rem;margin:2rem auto;padding:0 1rem}\n"
     "h1{font-size:1.7rem;margin:0 0 .3rem}h2{font-size:1.3rem;margin-top:"
     "2.5rem}\n"
     ".wide{overflow-x:auto}\n"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;"
     "min-width:100%}\n"
     "caption{text-align:left;color:var(--soft);padding:.3rem 0}\n"
+    "caption span{display:block;max-width:calc(100vw - 2rem)}\n"
     "th,td{padding:.35rem .7rem;border-bottom:1px solid var(--line);"
     "text-align:left;vertical-align:top}\n"
     "td.n,th.n{text-align:right}thead th{border-bottom:2px solid var(--ink)}"
     "\n"
+    "tbody th{min-width:11rem}tbody th span{white-space:nowrap}td.state{min-width:12rem}\n"
     "th small{display:block;font-weight:400;color:var(--soft)}\n"
     "tr.best{background:var(--best)}\n"
     ".figures{display:grid;gap:1.2rem;grid-template-columns:repeat(auto-fit,"
-    "minmax(min(30rem,100%),1fr))}figure{margin:0}img{max-width:100%;height:auto;border:1px solid "
-    "var(--line)}\n"
+    "minmax(min(30rem,100%),1fr))}figure{margin:0;min-width:0}\n"
+    /* below this the words in a picture could not be read: it scrolls */
+    "img{width:100%;min-width:34rem;height:auto;box-sizing:border-box;"
+    "border:1px solid var(--line)}\n"
     "summary{cursor:pointer}a:focus-visible,summary:focus-visible,"
     ".wide:focus-visible{outline:3px solid #0b5cad;outline-offset:2px}\n"
     ".skip{position:absolute;left:-999px}.skip:focus{position:static}\n";
@@ -80,6 +84,43 @@ static bool has_column(const struct bn_ranking *r, enum bn_column c)
     return r->orpo || c == BN_COL_LOSS || r->ranks[c];
 }
 
+/* A key may be broken after / and _, so that no column is wider than its
+ * numbers ask for. */
+static void head_cell(struct bn_str *b, const char *key, const char *sense)
+{
+    bn_str_adds(b, "<th scope=\"col\" class=\"n\">");
+    for (; *key; key++) {
+        bn_str_addc(b, *key);
+        if (*key == '/' || *key == '_')
+            bn_str_adds(b, "<wbr>");
+    }
+    bn_str_addf(b, "<small>%s</small></th>", sense);
+}
+
+/* A name may be broken after a comma, and not within "3e-3". */
+static void name_parts(struct bn_str *b, const char *name)
+{
+    while (*name) {
+        size_t n = strcspn(name, ",");
+        char *part = bn_strndup(name, n + (name[n] == ','));
+
+        bn_str_adds(b, "<span>");
+        escape(b, part);
+        bn_str_adds(b, "</span><wbr>");
+        name += strlen(part);
+        free(part);
+    }
+}
+
+/* Whether a point's name says its settings already. */
+static bool says_all(const char *name, const char *settings)
+{
+    for (; *settings; settings++)
+        if (*settings != ' ' && *name++ != *settings)
+            return false;
+    return *name == '\0';
+}
+
 static void table_head(struct bn_str *b, const struct bn_ranking *r)
 {
     bn_str_adds(b, "<thead><tr><th scope=\"col\" class=\"n\">Rank</th>"
@@ -87,9 +128,7 @@ static void table_head(struct bn_str *b, const struct bn_ranking *r)
                    "<th scope=\"col\" class=\"n\">Step</th>");
     for (size_t k = 0; k < BN_COUNT(shown); k++)
         if (has_column(r, shown[k]))
-            bn_str_addf(b, "<th scope=\"col\" class=\"n\">%s<small>%s"
-                           "</small></th>", bn_column_key(shown[k]),
-                        bn_rank_sense(r, shown[k]));
+            head_cell(b, bn_column_key(shown[k]), bn_rank_sense(r, shown[k]));
     bn_str_adds(b, "<th scope=\"col\">State</th></tr></thead>\n<tbody>\n");
 }
 
@@ -105,11 +144,14 @@ static void table_row(struct bn_str *b, const struct bn_sweep *s,
     else
         bn_str_adds(b, "<td class=\"n\">not ranked</td>");
     bn_str_adds(b, "<th scope=\"row\">");
-    escape(b, p->name);
-    bn_str_adds(b, "<small>");
-    escape(b, set);
+    name_parts(b, p->name);
+    if (!says_all(p->name, set)) {
+        bn_str_adds(b, "<small>");
+        escape(b, set);
+        bn_str_adds(b, "</small>");
+    }
     free(set);
-    bn_str_adds(b, "</small></th>");
+    bn_str_adds(b, "</th>");
     if (x->last.step >= 0)
         bn_str_addf(b, "<td class=\"n\">%ld</td>", x->last.step);
     else
@@ -127,7 +169,7 @@ static void table_row(struct bn_str *b, const struct bn_sweep *s,
     }
     struct bn_str words = { 0 };
     bn_ranked_words(x, &words);
-    bn_str_adds(b, "<td>");
+    bn_str_adds(b, "<td class=\"state\">");
     escape(b, words.s);
     bn_str_adds(b, "</td></tr>\n");
     bn_str_release(&words);
@@ -142,8 +184,9 @@ static void group_table(struct bn_str *b, const struct bn_sweep *s,
     escape(b, title);
     bn_str_addf(b, "</h2>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" "
                    "aria-label=\"Ranking of group %d\"><table>\n"
-                   "<caption>Last evaluation of each point. Place is the mean "
-                   "of the places in the columns that rank.</caption>\n",
+                   "<caption><span>Last evaluation of each point. Place is "
+                   "the mean of the places in the columns that rank.</span>"
+                   "</caption>\n",
                 group + 1);
     table_head(b, r);
     for (size_t i = 0; i < r->n; i++)
@@ -270,12 +313,15 @@ static void figure(struct bn_str *b, const struct bn_plot *p)
 {
     bn_str_adds(b, "<figure>");
     if (p->svg) {
-        bn_str_adds(b, "<img width=\"760\" height=\"420\" alt=\"");
+        bn_str_adds(b, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                       "aria-label=\"Picture: ");
+        escape(b, p->title);
+        bn_str_adds(b, "\"><img width=\"760\" height=\"420\" alt=\"");
         escape(b, p->title);
         bn_str_addf(b, ", curves of %zu points over the steps; the numbers "
                        "follow\" src=\"data:image/svg+xml;base64,", p->n);
         base64(b, p->svg, p->svg_len);
-        bn_str_adds(b, "\">");
+        bn_str_adds(b, "\"></div>");
     }
     bn_str_adds(b, "<figcaption>");
     numbers(b, p);

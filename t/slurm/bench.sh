@@ -83,6 +83,10 @@ t=$(least 3 "$burnish" sweep report sweep-10k.yaml)
 report sweep-report-10k 1 "$t" 5 s
 
 # --- five hundred points: against a loop of sbatch ---------------------------
+# Ours and the peer's begin with the scripts written: one 'sbatch FILE' after
+# the other against what burnish hands over, one array (by sbatch) or as many
+# jobs (by libslurm), to the last id that Slurm returns. The peer submits the
+# very scripts of the jobs.
 for launch in array jobs; do
     sed "s/^launch:.*/launch: $launch/; s/^output_dir:.*/output_dir: $launch/
         s/^limit:.*//; s/^tokenize:.*/tokenize: no/

@@ -7,6 +7,7 @@ SLURM_TESTS = \
 	t/t2010-sweep-check.t \
 	t/t2020-sweep-doc.t \
 	t/t2030-asha.t \
+	t/t2040-report-page.t \
 	t/t2100-mps.t \
 	t/t8000-cluster.t \
 	t/t8100-clean.t \
