@@ -59,7 +59,7 @@ test_expect_success 'model and metrics are the same bytes' '
     (cd preempted/p/model && sha256sum *) >got && test_cmp want got &&
     grep safetensors got &&
     for s in calm preempted; do
-        jq -cS "with_entries(select(.key | test(\"^time\$|second|runtime|flops|mfu\") | not))" \
+        jq -cS "with_entries(select(.key | test(\"^time|^memory/|second|runtime|flops|mfu\") | not))" \
             $s/p/metrics.jsonl >$s.metrics || return 1
     done &&
     test_cmp calm.metrics preempted.metrics && test $(grep -c "\"eval\"" calm.metrics) = 4
