@@ -160,7 +160,7 @@ test_expect_success 'what is really locked is left, and free when its maker is k
     printf "%s\n" "task: orpo" "init: random" "config_name: tiny" "tokenizer_name_or_path: tiny" \
         "train_file: big.jsonl" "output_dir: x" "token_cache_dir: cache" "dataset_num_proc: 1" >big.yaml &&
     { "$bin/burnish" tokenize big.yaml >tok.out 2>&1 & maker=$!; planted="$planted $maker"; } &&
-    until ls cache/tokens/*.lock 2>/dev/null; do up $maker || return 1; done &&
+    until ls -d cache/tokens/*.tmp.* 2>/dev/null; do up $maker || return 1; done &&
     kill -STOP $maker &&
     $clean --yes >out && ls cache/tokens/*.lock && up $maker &&
     kill -KILL $maker && { wait $maker || :; } && ls -d cache/tokens/*.tmp.* &&
