@@ -25,6 +25,7 @@ SHARNESS_TESTS = \
 	t/t6110-emulated-generate.t \
 	t/t6120-emulated-ranks.t \
 	t/t7001-resume.t \
+	t/t4300-lora.t \
 	t/t4202-train-features.t \
 	t/t4300-observe.t \
 	t/t4201-bad-input.t \
@@ -51,8 +52,9 @@ SHARNESS_TESTS = \
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
 	t/ranks/kill.py t/ranks/lib.sh \
-	t/generate/chain.py t/generate/evaluate.py t/golden/trajectory.py t/layers.awk \
-	t/features.py t/observe.py t/resume.py t/talk.py t/tb-read.py t/tiny.py \
+	t/generate/chain.py t/generate/evaluate.py t/golden/trajectory.py \
+	t/layers.awk t/features.py t/lora.py t/observe.py t/resume.py \
+	t/talk.py t/tb-read.py t/tiny.py \
 	$(SHARNESS_TESTS) \
 	t/bad/cases.py $(BAD_TABLES)
 BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \

@@ -6,7 +6,8 @@
  *   OUTPUT/checkpoint-STEP/state-ppP-tpT-dpD.bin   one a distinct shard
  *
  * A shard holds fp32 masters and both Adam moments of a range of one rank's
- * flat parameters. The manifest names every shard with its place in the
+ * flat parameters: those of the model, or with an adapter those of the adapter
+ * alone, beside which the manifest names the frozen model by its hash. The manifest names every shard with its place in the
  * model, its size and its hash, so it can be read back onto any layout. All
  * of it is written to a temporary directory, synced, then renamed.
  */
@@ -20,6 +21,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "model/config.h"
+#include "model/lora.h"
 #include "model/params.h"
 #include "ops/ops.h"
 
@@ -54,6 +56,13 @@ int bn_ckpt_begin(const char *tmp, struct bn_err *err);
  * path; the file is removed. Local. */
 int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
                         const float *const data[3], struct bn_err *err);
+/* What all shards are about. */
+struct bn_ckpt_of {
+    const struct bn_model_config *cfg;
+    const struct bn_lora *lora; /* NULL: the model itself is trained */
+    const char *base; /* with an adapter: the hash of the model's weights */
+};
+
 /* Write config and manifest (shards[n] of all ranks; 'loop' is stored as it
  * is, 'trajectory' is the run's fingerprint text, see conf.h), sync, and
  * rename 'tmp' to OUTPUT/checkpoint-STEP. If that exists already it is
@@ -61,7 +70,7 @@ int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
  * were. Local. */
 int bn_ckpt_commit(const char *tmp, const char *output_dir, long step,
                    const struct bn_ckpt_shard *shards, size_t n,
-                   const struct bn_model_config *cfg, const char *trajectory,
+                   const struct bn_ckpt_of *of, const char *trajectory,
                    const json_t *loop, struct bn_err *err);
 
 /* Remove checkpoints of OUTPUT so that 'limit' (0: all) stay, the newest and
@@ -76,6 +85,8 @@ struct bn_ckpt {
     char *path;
     long step;
     struct bn_model_config cfg;
+    struct bn_lora lora; /* r 0: the model itself was trained */
+    char *base;          /* hash of the frozen model; NULL without adapter */
     char *trajectory;
     json_t *loop; /* owned */
     struct bn_ckpt_shard *shard;
@@ -103,9 +114,10 @@ int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,
                       size_t begin, size_t count, float *const *to, int parts,
                       struct bn_err *err);
 /* Put what a shard in memory, 'master' [shard->count], has of 'params' (any
- * layout of the same model) into flat[params->elems]. Local. */
+ * layout of the same model, or of its adapter) into flat[params->elems].
+ * Local. */
 int bn_ckpt_place(float *flat, const struct bn_params *params,
-                  const struct bn_model_config *cfg,
+                  const struct bn_ckpt_of *of,
                   const struct bn_ckpt_shard *shard, const float *master,
                   struct bn_err *err);
 

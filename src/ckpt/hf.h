@@ -23,6 +23,11 @@ int bn_hf_check(const struct bn_tensors *ts, const char *where,
                 const struct bn_model_config *c, struct bn_str *report,
                 struct bn_err *err);
 
+/* The same of any whole table, without exceptions. */
+int bn_hf_check_table(const struct bn_tensors *ts, const char *where,
+                      const struct bn_params *whole, struct bn_str *report,
+                      struct bn_err *err);
+
 /* bn_hf_check, then fill the flat buffer of 'ps' (ps->elems elements of
  * dtype F32 or BF16, of any part of the model) from the set. Padding becomes
  * 0. Values that are not finite as 'dtype', and matrices that are all zero,
@@ -35,6 +40,10 @@ int bn_hf_load_tensors(const struct bn_tensors *ts, const char *where,
                        const struct bn_params *ps, void *flat,
                        enum bn_dtype dtype, unsigned flags,
                        struct bn_str *report, struct bn_err *err);
+/* The latter half: of a set that was checked, with the names of any table. */
+int bn_hf_fill(const struct bn_tensors *ts, const char *where,
+               const struct bn_params *ps, void *flat, enum bn_dtype dtype,
+               unsigned flags, struct bn_str *report, struct bn_err *err);
 /* The same of a folder's safetensors files (config.json is not read). */
 int bn_hf_load(const char *dir, const struct bn_model_config *c,
                const struct bn_params *ps, void *flat, enum bn_dtype dtype,
@@ -83,5 +92,17 @@ int bn_hf_save_flat(const char *dir, const struct bn_model_config *c,
                     const void *flat, enum bn_dtype flat_dtype,
                     enum bn_dtype dtype, uint64_t max_bytes,
                     const struct bn_hf_files *files, struct bn_err *err);
+
+/* Make the folder 'dir' of what fill(arg, tmp) puts into the fresh one 'tmp':
+ * whole or not at all; if it is there and not empty, that is an error. */
+typedef int bn_hf_dir_f(void *arg, const char *tmp, struct bn_err *err);
+int bn_hf_make_dir(const char *dir, bn_hf_dir_f *fill, void *arg,
+                   struct bn_err *err);
+/* Write the files (not the config) into 'dir'. */
+int bn_hf_files_put(const struct bn_hf_files *f, const char *dir,
+                    struct bn_err *err);
+/* Write 'o' as DIR/NAME. */
+int bn_hf_put_json(const char *dir, const char *name, const json_t *o,
+                   struct bn_err *err);
 
 #endif

@@ -89,7 +89,7 @@ static bool same_values(const struct bn_named *a, const struct bn_named *b)
     return true;
 }
 
-/* Whether a tensor that no parameter asks for may be there. */
+/* Whether a tensor that no parameter asks for may be there; c NULL: none. */
 static int check_extra(const struct bn_tensors *ts, const struct bn_named *t,
                        const char *where, const struct bn_model_config *c,
                        struct fault *f, struct bn_str *report,
@@ -97,9 +97,10 @@ static int check_extra(const struct bn_tensors *ts, const struct bn_named *t,
 {
     const struct bn_named *e;
 
-    if (bn_str_ends(t->name, ".rotary_emb.inv_freq"))
+    if (c != NULL && bn_str_ends(t->name, ".rotary_emb.inv_freq"))
         return 0;
-    if (!c->tie_embeddings || strcmp(t->name, "lm_head.weight") != 0) {
+    if (c == NULL || !c->tie_embeddings
+        || strcmp(t->name, "lm_head.weight") != 0) {
         note(&f[EXTRA], report, t->name, "%s", "");
         return 0;
     }
@@ -127,25 +128,19 @@ static int tell(const struct fault *f, const char *where, struct bn_err *err)
     return -1;
 }
 
-int bn_hf_check(const struct bn_tensors *ts, const char *where,
-                const struct bn_model_config *c, struct bn_str *report,
-                struct bn_err *err)
+static int check(const struct bn_tensors *ts, const char *where,
+                 const struct bn_model_config *c, const struct bn_params *ps,
+                 struct bn_str *report, struct bn_err *err)
 {
     struct fault f[NFAULT] = {{"missing", 0, NULL},
                               {"extra", 0, NULL},
                               {"misshapen", 0, NULL},
                               {"of unsupported format", 0, NULL}};
-    struct bn_part part = bn_part_whole(c);
-    struct bn_params ps;
     bool *used = BN_NEWN(bool, ts->n);
-    int rc = bn_params_init(&ps, c, &part, err);
+    int rc = 0;
 
-    if (rc < 0) {
-        free(used);
-        return -1;
-    }
-    for (int i = 0; i < ps.n; i++) {
-        const struct bn_named *t = check_param(ts, &ps.item[i], f, report);
+    for (int i = 0; i < ps->n; i++) {
+        const struct bn_named *t = check_param(ts, &ps->item[i], f, report);
 
         if (t != NULL)
             used[t - ts->item] = true;
@@ -158,6 +153,26 @@ int bn_hf_check(const struct bn_tensors *ts, const char *where,
     for (int i = 0; i < NFAULT; i++)
         free(f[i].first);
     free(used);
+    return rc;
+}
+
+int bn_hf_check(const struct bn_tensors *ts, const char *where,
+                const struct bn_model_config *c, struct bn_str *report,
+                struct bn_err *err)
+{
+    struct bn_part part = bn_part_whole(c);
+    struct bn_params ps;
+
+    if (bn_params_init(&ps, c, &part, err) < 0)
+        return -1;
+    int rc = check(ts, where, c, &ps, report, err);
     bn_params_release(&ps);
     return rc;
+}
+
+int bn_hf_check_table(const struct bn_tensors *ts, const char *where,
+                      const struct bn_params *whole, struct bn_str *report,
+                      struct bn_err *err)
+{
+    return check(ts, where, NULL, whole, report, err);
 }

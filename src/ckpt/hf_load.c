@@ -157,12 +157,19 @@ int bn_hf_load_tensors(const struct bn_tensors *ts, const char *where,
                        enum bn_dtype dtype, unsigned flags,
                        struct bn_str *report, struct bn_err *err)
 {
+    if (bn_hf_check(ts, where, c, report, err) < 0)
+        return -1;
+    return bn_hf_fill(ts, where, ps, flat, dtype, flags, report, err);
+}
+
+int bn_hf_fill(const struct bn_tensors *ts, const char *where,
+               const struct bn_params *ps, void *flat, enum bn_dtype dtype,
+               unsigned flags, struct bn_str *report, struct bn_err *err)
+{
     struct load l = {.ts = ts, .ps = ps, .where = where, .flat = flat,
                      .dtype = dtype, .flags = flags, .bad = ps->n,
                      .lock = PTHREAD_MUTEX_INITIALIZER};
 
-    if (bn_hf_check(ts, where, c, report, err) < 0)
-        return -1;
     l.nonzero = BN_NEWN(bool, (size_t)ps->n);
     clear_padding(&l);
     bn_parallel(bn_cpu_count(), work, &l);

@@ -78,20 +78,28 @@ void bn_hf_files_release(struct bn_hf_files *f)
     *f = (struct bn_hf_files){0};
 }
 
-static int write_config(const char *dir, const struct bn_model_config *c,
-                        const json_t *source, enum bn_dtype dtype,
-                        struct bn_err *err)
+int bn_hf_put_json(const char *dir, const char *name, const json_t *o,
+                   struct bn_err *err)
 {
-    char *path = bn_path_join(dir, "config.json");
-    json_t *o = bn_model_config_json(c, source, dtype);
+    char *path = bn_path_join(dir, name);
     char *text = json_dumps(o, JSON_INDENT(2));
     char *line = bn_asprintf("%s\n", text);
     int rc = bn_file_write(path, line, strlen(line), err);
 
     free(line);
     free(text);
-    json_decref(o);
     free(path);
+    return rc;
+}
+
+static int write_config(const char *dir, const struct bn_model_config *c,
+                        const json_t *source, enum bn_dtype dtype,
+                        struct bn_err *err)
+{
+    json_t *o = bn_model_config_json(c, source, dtype);
+    int rc = bn_hf_put_json(dir, "config.json", o, err);
+
+    json_decref(o);
     return rc;
 }
 
@@ -116,26 +124,43 @@ static int write_weights(const char *dir, const struct bn_model_config *c,
     return rc;
 }
 
-static int fill_dir(const char *dir, const struct bn_model_config *c,
-                    enum bn_dtype dtype, uint64_t max_bytes,
-                    const struct bn_hf_files *files, bn_st_read_f *read,
-                    void *arg, struct bn_err *err)
+int bn_hf_files_put(const struct bn_hf_files *f, const char *dir,
+                    struct bn_err *err)
 {
-    if (bn_mkdirs(dir, err) < 0
-        || write_config(dir, c, files != NULL ? files->config : NULL, dtype,
-                        err) < 0
-        || write_weights(dir, c, dtype, max_bytes, read, arg, err) < 0)
-        return -1;
-    for (size_t i = 0; files != NULL && i < files->n; i++) {
-        char *path = bn_path_join(dir, files->item[i].name);
-        int rc = bn_file_write(path, files->item[i].data, files->item[i].len,
-                               err);
+    int rc = 0;
 
+    for (size_t i = 0; rc == 0 && i < f->n; i++) {
+        char *path = bn_path_join(dir, f->item[i].name);
+
+        rc = bn_file_write(path, f->item[i].data, f->item[i].len, err);
         free(path);
-        if (rc < 0)
-            return -1;
     }
-    return bn_dir_sync(dir, err);
+    return rc;
+}
+
+/* A model's folder. */
+struct model {
+    const struct bn_model_config *c;
+    enum bn_dtype dtype;
+    uint64_t max_bytes;
+    const struct bn_hf_files *files;
+    bn_st_read_f *read;
+    bn_hf_check_f *check; /* NULL: none */
+    void *arg;
+};
+
+static int fill_dir(void *arg, const char *dir, struct bn_err *err)
+{
+    const struct model *m = arg;
+
+    if (write_config(dir, m->c, m->files != NULL ? m->files->config : NULL,
+                     m->dtype, err) < 0
+        || write_weights(dir, m->c, m->dtype, m->max_bytes, m->read, m->arg,
+                         err) < 0)
+        return -1;
+    if (m->files != NULL && bn_hf_files_put(m->files, dir, err) < 0)
+        return -1;
+    return m->check != NULL ? m->check(m->arg, dir, err) : 0;
 }
 
 /* An empty directory in the way is removed; anything else is an error. */
@@ -148,6 +173,37 @@ static int make_room(const char *dir, struct bn_err *err)
                        "empty: nothing was saved", dir);
     return bn_fail(err, bn_err_from_errno(errno), "cannot replace '%s': %s",
                    dir, strerror(errno));
+}
+
+int bn_hf_make_dir(const char *dir, bn_hf_dir_f *fill, void *arg,
+                   struct bn_err *err)
+{
+    char *plain = bn_strdup(dir);
+    int rc = -1;
+
+    for (size_t n = strlen(plain); n > 1 && plain[n - 1] == '/'; n--)
+        plain[n - 1] = '\0';
+    char *tmp = bn_asprintf("%s.tmp.%ld", plain, (long)getpid());
+    char *parent = bn_path_dir(plain);
+    if (make_room(plain, err) < 0)
+        goto out;
+    if (bn_remove_tree(tmp, err) < 0 || bn_mkdirs(tmp, err) < 0
+        || fill(arg, tmp, err) < 0 || bn_dir_sync(tmp, err) < 0)
+        goto undo;
+    if (rename(tmp, plain) < 0) {
+        bn_fail(err, bn_err_from_errno(errno), "cannot rename '%s' to '%s': "
+                "%s", tmp, plain, strerror(errno));
+        goto undo;
+    }
+    rc = bn_dir_sync(parent, err);
+    goto out;
+undo:
+    bn_remove_tree(tmp, NULL);
+out:
+    free(parent);
+    free(tmp);
+    free(plain);
+    return rc;
 }
 
 int bn_hf_save(const char *dir, const struct bn_model_config *c,
@@ -164,33 +220,9 @@ int bn_hf_save_checked(const char *dir, const struct bn_model_config *c,
                        const struct bn_hf_files *files, bn_st_read_f *read,
                        bn_hf_check_f *check, void *arg, struct bn_err *err)
 {
-    char *plain = bn_strdup(dir);
-    int rc = -1;
+    struct model m = {c, dtype, max_bytes, files, read, check, arg};
 
-    for (size_t n = strlen(plain); n > 1 && plain[n - 1] == '/'; n--)
-        plain[n - 1] = '\0';
-    char *tmp = bn_asprintf("%s.tmp.%ld", plain, (long)getpid());
-    char *parent = bn_path_dir(plain);
-    if (make_room(plain, err) < 0)
-        goto out;
-    if (bn_remove_tree(tmp, err) < 0
-        || fill_dir(tmp, c, dtype, max_bytes, files, read, arg, err) < 0
-        || (check != NULL && check(arg, tmp, err) < 0))
-        goto undo;
-    if (rename(tmp, plain) < 0) {
-        bn_fail(err, bn_err_from_errno(errno), "cannot rename '%s' to '%s': "
-                "%s", tmp, plain, strerror(errno));
-        goto undo;
-    }
-    rc = bn_dir_sync(parent, err);
-    goto out;
-undo:
-    bn_remove_tree(tmp, NULL);
-out:
-    free(parent);
-    free(tmp);
-    free(plain);
-    return rc;
+    return bn_hf_make_dir(dir, fill_dir, &m, err);
 }
 
 struct flat {

@@ -3,7 +3,8 @@ noinst_LIBRARIES += src/ckpt/libhf.a src/ckpt/libckptio.a \
 	src/ckpt/libckpt.a
 src_ckpt_libhf_a_SOURCES = \
 	src/ckpt/hf.h src/ckpt/hf_check.c src/ckpt/hf_load.c \
-	src/ckpt/hf_save.c
+	src/ckpt/hf_save.c src/ckpt/merge.c \
+	src/ckpt/peft.c src/ckpt/peft.h
 HF_LIBS = src/ckpt/libhf.a src/format/libformat.a $(MODELCONF_LIBS)
 
 # What needs no device: the login tool uses it

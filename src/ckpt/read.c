@@ -119,6 +119,19 @@ static int parse_shard(const json_t *o, struct bn_ckpt_shard *s,
     return 0;
 }
 
+/* Version 2 holds an adapter, and names the model that it belongs to. */
+static int parse_adapter(struct bn_ckpt *c, const json_t *m, const char *path,
+                         struct bn_err *err)
+{
+    const char *base = json_string_value(json_object_get(m, "base"));
+    struct bn_hash h;
+
+    if (hex_hash(base, &h) < 0)
+        return bn_fail(err, BN_ERR_DATA, "%s: 'base' is not a hash", path);
+    c->base = bn_strdup(base);
+    return bn_lora_parse(&c->lora, json_object_get(m, "adapter"), path, err);
+}
+
 static int parse_manifest(struct bn_ckpt *c, const char *path,
                           struct bn_err *err)
 {
@@ -138,17 +151,17 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
     bool ours = !bad && format != NULL
                 && strcmp(format, "burnish checkpoint") == 0;
 
-    if (ours && version != 1) {
+    if (ours && version != 1 && version != 2) {
         json_decref(m);
         return bn_fail(err, BN_ERR_DATA, "%s: checkpoint format version %lld "
-                       "is not known here (1 is)", path, (long long)version);
+                       "is not known here (1 and 2 are)", path, (long long)version);
     }
     if (!ours || trajectory == NULL
         || !json_is_object(json_object_get(m, "loop"))
         || json_array_size(list) == 0) {
         json_decref(m);
         return bn_fail(err, BN_ERR_DATA, "%s: not a manifest of a burnish "
-                       "checkpoint, version 1", path);
+                       "checkpoint, version 1 or 2", path);
     }
     c->trajectory = bn_strdup(trajectory);
     c->loop = json_incref(json_object_get(m, "loop"));
@@ -160,6 +173,8 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
         if (rc == 0)
             rc = parse_shard(o, &c->shard[i], path, err);
     }
+    if (rc == 0 && version == 2)
+        rc = parse_adapter(c, m, path, err);
     json_decref(m);
     return rc;
 }
@@ -250,6 +265,8 @@ void bn_ckpt_close(struct bn_ckpt *c)
     free(c->map);
     free(c->shard);
     free(c->trajectory);
+    free(c->base);
+    bn_lora_release(&c->lora);
     json_decref(c->loop);
     free(c->path);
     free(c);

@@ -80,13 +80,13 @@ static void copy_param(struct reader *r, const struct bn_param *p)
 
 /* Everything of the target range that one shard has. */
 static int take_shard(struct reader *r, const struct bn_params *params,
-                      const struct bn_model_config *cfg,
+                      const struct bn_ckpt_of *of,
                       const struct bn_ckpt_shard *s, const float *data,
                       struct bn_err *err)
 {
     struct bn_params source;
 
-    if (bn_params_init(&source, cfg, &s->part, err) < 0)
+    if (bn_params_init_lora(&source, of->cfg, &s->part, of->lora, err) < 0)
         return -1;
     r->source = &source;
     r->data = data;
@@ -154,13 +154,14 @@ static void read_part(void *arg, int k)
 {
     struct part_job *j = arg;
     struct reader *r = &j->r[k];
+    const struct bn_ckpt_of of = {&j->c->cfg, &j->c->lora, NULL};
 
     zero_padding(r, j->params);
     for (size_t i = 0; j->rc[k] == 0 && i < j->c->n; i++) {
         const struct bn_ckpt_shard *s = &j->c->shard[i];
         const float *data = (const float *)(const void *)j->c->map[i].data;
 
-        j->rc[k] = take_shard(r, j->params, &j->c->cfg, s,
+        j->rc[k] = take_shard(r, j->params, &of, s,
                               data + (size_t)k * s->count, &j->err[k]);
     }
 }
@@ -186,11 +187,11 @@ int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,
 }
 
 int bn_ckpt_place(float *flat, const struct bn_params *params,
-                  const struct bn_model_config *cfg,
+                  const struct bn_ckpt_of *of,
                   const struct bn_ckpt_shard *shard, const float *master,
                   struct bn_err *err)
 {
     struct reader r = {.to = flat, .count = params->elems};
 
-    return take_shard(&r, params, cfg, shard, master, err);
+    return take_shard(&r, params, of, shard, master, err);
 }

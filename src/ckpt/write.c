@@ -57,18 +57,23 @@ static int put_json(const char *dir, const char *name, const json_t *v,
 
 static int put_manifest(const char *tmp, long step,
                         const struct bn_ckpt_shard *shards, size_t n,
-                        const char *trajectory, const json_t *loop,
-                        struct bn_err *err)
+                        const struct bn_ckpt_of *of, const char *trajectory,
+                        const json_t *loop, struct bn_err *err)
 {
+    bool adapter = of->lora != NULL && of->lora->r > 0;
     json_t *list = json_array(), *m;
     int rc;
 
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, shard_json(&shards[i]));
     m = json_pack("{s:s, s:i, s:I, s:s, s:O, s:o}", "format",
-                  "burnish checkpoint", "version", 1, "step",
+                  "burnish checkpoint", "version", adapter ? 2 : 1, "step",
                   (json_int_t)step, "trajectory", trajectory, "loop", loop,
                   "shards", list);
+    if (adapter) {
+        json_object_set_new(m, "adapter", bn_lora_json(of->lora));
+        json_object_set_new(m, "base", json_string(of->base));
+    }
     rc = put_json(tmp, "manifest.json", m, err);
     json_decref(m);
     return rc;
@@ -98,15 +103,15 @@ static int swap_in(const char *tmp, const char *final, struct bn_err *err)
 
 int bn_ckpt_commit(const char *tmp, const char *output_dir, long step,
                    const struct bn_ckpt_shard *shards, size_t n,
-                   const struct bn_model_config *cfg, const char *trajectory,
+                   const struct bn_ckpt_of *of, const char *trajectory,
                    const json_t *loop, struct bn_err *err)
 {
     char *final = bn_asprintf("%s/checkpoint-%ld", output_dir, step);
-    json_t *config = bn_model_config_json(cfg, NULL, BN_F32);
+    json_t *config = bn_model_config_json(of->cfg, NULL, BN_F32);
     int rc = -1;
 
     if (put_json(tmp, "config.json", config, err) == 0
-        && put_manifest(tmp, step, shards, n, trajectory, loop, err) == 0
+        && put_manifest(tmp, step, shards, n, of, trajectory, loop, err) == 0
         && bn_dir_sync(tmp, err) == 0 && swap_in(tmp, final, err) == 0)
         rc = bn_dir_sync(output_dir, err);
     if (rc < 0)

@@ -40,7 +40,7 @@ static const char usage[] =
 
 struct args {
     struct bn_opt_list operands, stop, stop_id;
-    const char *model, *tokenizer, *input, *output, *dtype, *device;
+    const char *model, *adapter, *tokenizer, *input, *output, *dtype, *device;
     const char *evaluate, *reference, *record;
     int64_t max_new_tokens, top_k, seed, batch_size, threads, tp, pp;
     int64_t timeout;
@@ -293,7 +293,8 @@ static int load(struct job *j, enum bn_dtype t, struct bn_err *err)
 
         capacity = limit > capacity ? limit : capacity;
     }
-    return bn_generator_load(&j->g, j->a->model, t, capacity, &want, err);
+    return bn_generator_load(&j->g, j->a->model, j->a->adapter, t, capacity,
+                             &want, err);
 }
 
 static void report(const struct bn_gen_stats *s, size_t rows)
@@ -406,6 +407,8 @@ int main(int argc, char **argv)
     const struct bn_opt opts[] = {
         {"model", BN_OPT_STR, &a.model, "DIR",
          "folder with config.json and safetensors"},
+        {"adapter", BN_OPT_STR, &a.adapter, "DIR",
+         "PEFT folder of an adapter of that model"},
         {"tokenizer", BN_OPT_STR, &a.tokenizer, "DIR",
          "folder of the tokenizer (default: the model's)"},
         {"input", BN_OPT_STR, &a.input, "FILE",

@@ -18,6 +18,7 @@ const struct bn_cmd bn_cmds[] = {
     {"tokenize", bn_cmd_tokenize, "make a run's token cache and show it"},
     {"render", bn_cmd_render, "turn lines of messages into text"},
     {"convert", bn_cmd_convert, "bring in a checkpoint of another layout"},
+    {"lora", bn_cmd_lora, "an adapter into its model, and out again"},
     {"sweep", bn_cmd_sweep, "check, submit, watch and rank many runs"},
     {"clean", bn_cmd_clean, "end and remove what jobs left behind here"},
     {"mps", bn_cmd_mps, "the MPS daemon of one job"},

@@ -21,6 +21,7 @@ int bn_cmd_convert(int argc, char **argv);
 int bn_cmd_doctor(int argc, char **argv);
 int bn_cmd_decode(int argc, char **argv);
 int bn_cmd_encode(int argc, char **argv);
+int bn_cmd_lora(int argc, char **argv);
 int bn_cmd_mps(int argc, char **argv);
 int bn_cmd_sweep(int argc, char **argv);
 int bn_cmd_tokenize(int argc, char **argv);

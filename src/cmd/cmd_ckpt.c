@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/hf.h"
+#include "ckpt/peft.h"
 #include "cmd/cmd.h"
 #include "cmd/opts.h"
 #include "tensor/convert.h"
@@ -26,7 +26,8 @@ enum { LS, VERIFY, EXPORT };
 static const struct bn_verb verbs[] = {
     {"ls", "list the checkpoints of a run"},
     {"verify", "read every byte and hold it against the checksums"},
-    {"export", "write the weights as a Hugging Face folder, from any layout"},
+    {"export", "write the weights as a Hugging Face folder, or an adapter as PEFT's,"
+               " from any layout"},
     {0},
 };
 
@@ -196,6 +197,31 @@ static int folder_of(const struct bn_ckpt *c, const char *key,
     return 0;
 }
 
+/* The adapter of a run that trained one. */
+static int export_adapter(struct export *x, const char *model,
+                          const char *tokenizer, const char *to,
+                          struct bn_err *err)
+{
+    struct bn_part part = bn_part_whole(&x->c->cfg);
+    struct bn_hf_files files = {0};
+
+    if (bn_params_init_lora(&x->whole, &x->c->cfg, &part, &x->c->lora, err)
+        < 0)
+        return -1;
+    float *flat = BN_NEWN(float, x->whole.elems);
+    int rc = bn_ckpt_read_host(x->c, &x->whole, 0, x->whole.elems, &flat, 1,
+                               err);
+    if (rc == 0)
+        rc = bn_hf_files_load(&files, NULL, tokenizer, err);
+    if (rc == 0)
+        rc = bn_peft_save(to, &x->c->cfg, &x->c->lora, flat, model, &files,
+                          err);
+    bn_hf_files_release(&files);
+    bn_params_release(&x->whole);
+    free(flat);
+    return rc;
+}
+
 static int export_open(struct export *x, const char *model,
                        const char *tokenizer, const char *to,
                        struct bn_err *err)
@@ -204,8 +230,14 @@ static int export_open(struct export *x, const char *model,
     struct bn_hf_files files = {0};
 
     if (folder_of(x->c, "model", model, &model, err) < 0
-        || folder_of(x->c, "tokenizer", tokenizer, &tokenizer, err) < 0
-        || bn_params_init(&x->whole, &x->c->cfg, &part, err) < 0)
+        || folder_of(x->c, "tokenizer", tokenizer, &tokenizer, err) < 0)
+        return -1;
+    if (x->c->lora.r > 0 && x->dtype != BN_F32)
+        return bn_fail(err, BN_ERR_USAGE, "adapters are written as float32: "
+                       "leave --dtype out");
+    if (x->c->lora.r > 0)
+        return export_adapter(x, model, tokenizer, to, err);
+    if (bn_params_init(&x->whole, &x->c->cfg, &part, err) < 0)
         return -1;
     int rc = bn_hf_files_load(&files, model, tokenizer, err);
     if (rc == 0)

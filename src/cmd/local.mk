@@ -25,6 +25,7 @@ burnish_SOURCES = \
 	src/cmd/cmd_convert.c \
 	src/cmd/cmd_decode.c \
 	src/cmd/cmd_encode.c \
+	src/cmd/cmd_lora.c \
 	src/cmd/cmd_mps.c \
 	src/cmd/cmd_doctor.c src/cmd/doctor.c src/cmd/doctor.h \
 	src/cmd/doctor_build.c src/cmd/doctor_core.c \

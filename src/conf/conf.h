@@ -177,6 +177,7 @@ struct bn_run_lora {
     struct bn_run_list lora_target_modules; /* "all-linear" alone, or names */
     bool use_rslora;
     struct bn_run_list modules_to_save;
+    char *adapter; /* a PEFT folder to go on from; it says all of the above */
 };
 
 /* Early stopping by successive halving among the runs of a sweep. */

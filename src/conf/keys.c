@@ -302,18 +302,27 @@ static const struct bn_conf_key keys[] = {
 
     /* lora */
     {INT(lora, lora_r), .dflt = "0", .max = 65536, .flags = TRAJ,
-     .help = "rank of the adapters; 0: train the model itself"},
+     .help = "rank of the adapters; 0: train the model itself, or what adapter"
+             " names. The model's own weights are frozen then: no gradients,"
+             " no optimizer state, and checkpoints without them"},
     {NUM(lora, lora_alpha), .dflt = "16", .max = 1e6, .flags = TRAJ | ABOVE,
      .help = "adapters are scaled by lora_alpha / lora_r"},
     {NUM(lora, lora_dropout), .dflt = "0", .max = 1, .flags = TRAJ | BELOW,
-     .help = "dropout before the adapters"},
+     .help = "share of an adapter's input that is dropped in training; which"
+             " elements is a function of seed, step and row alone"},
     {LIST(lora, lora_target_modules), .dflt = "all-linear", .flags = TRAJ,
-     .help = "names of the matrices that get adapters, such as q_proj;"
-             " all-linear: all but the embedding and the head"},
+     .help = "matrices that get adapters: names such as q_proj or ends of paths"
+             " such as layers.3.self_attn.q_proj; all-linear: all but the"
+             " embedding and the head"},
     {BOOL(lora, use_rslora), .dflt = "false", .flags = TRAJ,
      .help = "scale by lora_alpha / sqrt (lora_r) instead"},
     {LIST(lora, modules_to_save), .flags = TRAJ,
-     .help = "modules trained and saved whole beside the adapters"},
+     .help = "modules trained and saved whole beside the adapters: norms,"
+             " embed_tokens, lm_head; matched by their ends, as PEFT does"},
+    {STR(lora, adapter), .flags = PATH,
+     .help = "PEFT folder (adapter_config.json, adapter_model.safetensors) to"
+             " train further, evaluate or score with; its config says rank,"
+             " alpha, dropout and modules, so lora_* keys are not given"},
 
     /* asha */
     {STR(asha, asha_dir), .flags = PATH,

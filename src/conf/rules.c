@@ -365,14 +365,32 @@ static bool lora_unused(const struct bn_run *r, struct bn_str *why)
     for (size_t i = 0; i < BN_COUNT(key) && why->len == 0; i++)
         if (WRITTEN(key[i]))
             bn_str_addf(why, "%s has no effect unless lora_r is set", key[i]);
+    if (r->lora.adapter != NULL && why->len > 0) {
+        bn_str_clear(why);
+        bn_str_adds(why, "adapter says rank, alpha, dropout and modules"
+                         " itself: leave the lora_* keys out");
+    }
     return r->lora.lora_r == 0 && why->len > 0;
+}
+
+static bool lora_twice(const struct bn_run *r, struct bn_str *why)
+{
+    bn_str_adds(why, "lora_r makes a new adapter and adapter goes on from one:"
+                     " give one of them");
+    return r->lora.lora_r > 0 && r->lora.adapter != NULL;
 }
 
 static bool lora_random(const struct bn_run *r, struct bn_str *why)
 {
     bn_str_adds(why, "adapters on random weights make no sense: lora_r needs"
                      " init: pretrained");
-    return r->lora.lora_r > 0 && r->model.init == BN_RUN_INIT_RANDOM;
+    if (r->lora.adapter != NULL) {
+        bn_str_clear(why);
+        bn_str_adds(why, "adapters on random weights make no sense: adapter"
+                         " needs init: pretrained");
+    }
+    return (r->lora.lora_r > 0 || r->lora.adapter != NULL)
+           && r->model.init == BN_RUN_INIT_RANDOM;
 }
 
 static const struct rule {
@@ -470,8 +488,10 @@ static const struct rule {
      "lora_alpha, lora_dropout, lora_target_modules, use_rslora and"
      " modules_to_save go with lora_r.",
      lora_unused},
-    {"lora-random", {"lora_r", "init"}, "lora_r goes with init: pretrained.",
-     lora_random},
+    {"lora-twice", {"adapter", "lora_r"},
+     "lora_r and adapter are not given together.", lora_twice},
+    {"lora-random", {"lora_r", "adapter", "init"},
+     "lora_r and adapter go with init: pretrained.", lora_random},
 };
 
 bool bn_conf_rule(size_t i, const char **name, const char **text)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 
 /* How many of each a batch will hold. */
 struct size {
@@ -17,7 +18,7 @@ static int take(struct bn_batch *b, const struct size *s, struct bn_err *err)
 {
     size_t bytes = s->seq * sizeof(*b->seq) + s->seg * sizeof(*b->seg)
                    + s->score * sizeof(*b->score)
-                   + 2 * s->tok * sizeof(*b->ids);
+                   + s->tok * (sizeof(*b->row_id) + 2 * sizeof(*b->ids));
     char *p;
 
     if (s->tok > INT32_MAX || s->score > INT32_MAX)
@@ -25,6 +26,8 @@ static int take(struct bn_batch *b, const struct size *s, struct bn_err *err)
                        "more than 2^31 - 1", s->tok);
     p = bn_calloc(1, bytes);
     b->memory = p;
+    b->row_id = (uint64_t *)p;
+    p += s->tok * sizeof(*b->row_id);
     b->seq = (struct bn_batch_seq *)p;
     p += s->seq * sizeof(*b->seq);
     b->seg = (struct bn_attn_seg *)p;
@@ -36,15 +39,21 @@ static int take(struct bn_batch *b, const struct size *s, struct bn_err *err)
     return 0;
 }
 
-/* Append 'n' tokens at positions pos, pos + 1, ...; returns their first
- * row. */
-static int add_tokens(struct bn_batch *b, const int32_t *ids, int n, int pos)
+enum part { PROMPT, CHOSEN, REJECTED };
+
+/* Append 'n' tokens of a part of an example at positions pos, pos + 1, ...;
+ * returns their first row. */
+static int add_tokens(struct bn_batch *b, const struct bn_example *ex,
+                      enum part part, const int32_t *ids, int n, int pos)
 {
     int row = b->ntok;
 
     memcpy(b->ids + row, ids, (size_t)n * sizeof(*ids));
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         b->pos[row + i] = pos + i;
+        b->row_id[row + i] = bn_rng_u64((uint64_t)ex->index, (uint64_t)part,
+                                        (uint64_t)(pos + i));
+    }
     b->ntok += n;
     return row;
 }
@@ -106,7 +115,7 @@ static int build_text(struct bn_batch *b, const struct bn_example *ex, int n,
     if (take(b, &s, err) < 0)
         return -1;
     for (int i = 0; i < n; i++) {
-        int row = add_tokens(b, ex[i].ids, ex[i].n, 0);
+        int row = add_tokens(b, &ex[i], PROMPT, ex[i].ids, ex[i].n, 0);
 
         add_seg(b, row, ex[i].n, 0, 0);
         b->seq[i].example = ex[i].index;
@@ -122,9 +131,9 @@ static int build_text(struct bn_batch *b, const struct bn_example *ex, int n,
 static void add_pair(struct bn_batch *b, const struct bn_example *ex, int i,
                      int flags)
 {
-    int p = add_tokens(b, ex->ids, ex->n, 0);
-    int w = add_tokens(b, ex->chosen, ex->nchosen, ex->n);
-    int l = add_tokens(b, ex->rejected, ex->nrejected, ex->n);
+    int p = add_tokens(b, ex, PROMPT, ex->ids, ex->n, 0);
+    int w = add_tokens(b, ex, CHOSEN, ex->chosen, ex->nchosen, ex->n);
+    int l = add_tokens(b, ex, REJECTED, ex->rejected, ex->nrejected, ex->n);
 
     add_seg(b, p, ex->n, 0, 0);
     add_seg(b, w, ex->nchosen, p, ex->n);
@@ -139,10 +148,11 @@ static void add_pair(struct bn_batch *b, const struct bn_example *ex, int i,
 
 /* prompt + answer as one sequence. */
 static void add_whole(struct bn_batch *b, const struct bn_example *ex,
-                      const int32_t *answer, int n, int seq, int prompt_seq)
+                      enum part part, const int32_t *answer, int n, int seq,
+                      int prompt_seq)
 {
-    int p = add_tokens(b, ex->ids, ex->n, 0);
-    int a = add_tokens(b, answer, n, ex->n);
+    int p = add_tokens(b, ex, PROMPT, ex->ids, ex->n, 0);
+    int a = add_tokens(b, ex, part, answer, n, ex->n);
 
     add_seg(b, p, ex->n + n, 0, 0);
     if (prompt_seq >= 0)
@@ -156,8 +166,8 @@ static void add_repeated(struct bn_batch *b, const struct bn_example *ex,
 {
     int prompt_seq = flags & BN_BATCH_SCORE_PROMPT ? 3 * i : -1;
 
-    add_whole(b, ex, ex->chosen, ex->nchosen, 3 * i + 1, prompt_seq);
-    add_whole(b, ex, ex->rejected, ex->nrejected, 3 * i + 2, -1);
+    add_whole(b, ex, CHOSEN, ex->chosen, ex->nchosen, 3 * i + 1, prompt_seq);
+    add_whole(b, ex, REJECTED, ex->rejected, ex->nrejected, 3 * i + 2, -1);
 }
 
 static int build_pairs(struct bn_batch *b, const struct bn_example *ex, int n,

@@ -36,6 +36,9 @@ struct bn_batch {
     int group; /* sequences an example: 1 (sft) or 3 (preference) */
     int ntok;
     int32_t *ids, *pos; /* [ntok] */
+    /* [ntok]: what a row is, wherever it lies: a hash of its example, its part
+     * of that (prompt, chosen, rejected) and its position */
+    uint64_t *row_id;
     int nseg;
     struct bn_attn_seg *seg;
     int nscore;

@@ -64,6 +64,8 @@ static void take_segments(struct bn_batch *out, const struct bn_batch *b,
                    (size_t)n * sizeof(*b->ids));
             memcpy(out->pos + out->ntok, b->pos + g.q_start + from,
                    (size_t)n * sizeof(*b->pos));
+            memcpy(out->row_id + out->ntok, b->row_id + g.q_start + from,
+                   (size_t)n * sizeof(*b->row_id));
             g.q_start = out->ntok;
             g.q_len = n;
             g.q_off += from;
@@ -99,13 +101,15 @@ int bn_mesh_split(struct bn_batch *out, const struct bn_batch *whole,
         if (rows > b.pad_rows)
             b.pad_rows = rows;
     }
-    char *p = bn_calloc(1, (size_t)whole->nseq * sizeof(*b.seq)
+    char *p = bn_calloc(1, n * sizeof(*b.row_id)
+                               + (size_t)whole->nseq * sizeof(*b.seq)
                                + nseg * sizeof(*b.seg)
                                + (size_t)whole->nscore * sizeof(*b.score)
                                + (2 * n + (size_t)whole->ntok)
                                      * sizeof(int32_t));
     b.memory = p;
-    b.seq = (struct bn_batch_seq *)p;
+    b.row_id = (uint64_t *)p;
+    b.seq = (struct bn_batch_seq *)(b.row_id + n);
     b.seg = (struct bn_attn_seg *)(b.seq + whole->nseq);
     b.score = (struct bn_score *)(b.seg + nseg);
     b.ids = (int32_t *)(b.score + whole->nscore);

@@ -111,6 +111,34 @@ static void shared_kv(struct bn_acts *a, const struct bn_model *m,
     a->kv_row = bn_arena_get(arena, all.n * sizeof(int32_t));
 }
 
+/* The widest that an adapted matrix reads. */
+static int widest(const struct bn_model *m)
+{
+    int o = m->heads * m->cfg.head_dim, most = m->cfg.hidden_size;
+
+    most = o > most ? o : most;
+    return m->ffn > most ? m->ffn : most;
+}
+
+/* What adapters add. */
+static void adapters(struct bn_acts *a, const struct bn_model *m,
+                     const struct bn_acts_size *size, struct bn_arena *arena)
+{
+    struct layout l = {arena, (size_t)size->tokens, bn_dtype_size(m->t)};
+
+    if (m->adapter == NULL)
+        return;
+    a->lora_h = rows(&l, m->adapter->lora.r);
+    if (!size->backward)
+        return;
+    a->lora_dh = rows(&l, 3 * m->adapter->lora.r);
+    if (m->adapter->lora.dropout > 0) {
+        a->lora_x = rows(&l, widest(m));
+        a->key = bn_arena_get(arena, 2 * l.n * sizeof(*a->key));
+        a->host_key = BN_NEWN(uint32_t, 2 * l.n);
+    }
+}
+
 void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
                   const struct bn_acts_size *size, struct bn_arena *arena)
 {
@@ -134,6 +162,7 @@ void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
         if (m->cfg.qk_norm)
             a->d_qk = rows(&l, (m->heads + m->kv_heads) * hd);
     }
+    adapters(a, m, size, arena);
     shared_kv(a, m, size, arena);
     a->attn_work = bn_arena_get(arena, attn_work(m, size));
     a->ids = bn_arena_get(arena, l.n * sizeof(int32_t));
@@ -145,5 +174,6 @@ void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
 void bn_acts_release(struct bn_acts *a)
 {
     free(a->layer);
+    free(a->host_key);
     *a = (struct bn_acts){0};
 }

@@ -2,8 +2,24 @@
 #include "config.h"
 #include "model/layer.h"
 #include "model/shard.h"
+#include "base/rng.h"
 
 #include <string.h>
+
+/* The keys of the rows in this step: where a row lies does not matter. */
+static void upload_keys(struct bn_model *m, struct bn_acts *a,
+                        const struct bn_batch *b)
+{
+    for (int i = 0; i < b->ntok; i++) {
+        uint64_t key = bn_rng_u64(m->dropout.seed, m->dropout.step,
+                                  b->row_id[i]);
+
+        a->host_key[2 * i] = (uint32_t)key;
+        a->host_key[2 * i + 1] = (uint32_t)(key >> 32);
+    }
+    m->dev->op.from_host(m->dev, a->key, BN_I32, a->host_key, BN_I32,
+                         2 * (size_t)b->ntok);
+}
 
 static int upload(struct bn_model *m, struct bn_acts *a,
                   const struct bn_batch *b, struct bn_err *err)
@@ -41,6 +57,8 @@ static int upload(struct bn_model *m, struct bn_acts *a,
     op->from_host(m->dev, a->pos, BN_I32, b->pos, BN_I32, (size_t)b->ntok);
     op->from_host(m->dev, a->seg, BN_I32, b->seg, BN_I32,
                   (size_t)b->nseg * sizeof(*b->seg) / sizeof(int32_t));
+    if (m->dropout.on && a->key != NULL)
+        upload_keys(m, a, b);
     return 0;
 }
 
@@ -101,7 +119,7 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
         if (m->shard != NULL)
             bn_shard_layer_done(m, l);
     }
-    if (m->params.part.has_embed)
+    if (m->params.part.has_embed && m->g_embed != NULL)
         op->embed_grad(m->dev, m->t, m->g_embed, a->d_x, a->ids,
                        m->vocab_first, m->vocab, hidden, a->n);
     if (m->shard != NULL)

@@ -303,8 +303,9 @@ static void chunk_backward(struct bn_model *m, struct bn_head *h,
                   (float)smoothing);
     op->linear_dx(m->dev, m->t, h->dh, h->logits, ld, &m->head, c->rows,
                   false);
-    op->linear_dw(m->dev, m->t, m->g_head, h->logits, ld, h->h, m->vocab,
-                  hidden, c->rows);
+    if (m->g_head != NULL)
+        op->linear_dw(m->dev, m->t, m->g_head, h->logits, ld, h->h, m->vocab,
+                      hidden, c->rows);
     op->scatter(m->dev, m->t, d_y, h->dh, h->rows + c->row, hidden, c->rows);
 }
 

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "model/layer.h"
+#include "model/adapt.h"
 #include "model/cache.h"
 
 #include <math.h>
@@ -151,6 +152,7 @@ static void attention(struct bn_model *m, struct bn_acts *a, int l)
 
     op->linear(m->dev, m->t, k->qkv, d.ld, k->y_a, &w->qkv, w->qkv_bias, a->n,
                false);
+    bn_adapt_forward(m, a, l, BN_P_Q, 3, k->y_a, k->qkv, d.ld);
     if (m->cfg.qk_norm) {
         rot = k->qk;
         ld = d.q + d.kv;
@@ -181,11 +183,13 @@ static void middle(struct bn_model *m, struct bn_acts *a, int l)
     const void *bias = m->mesh->tp.index == 0 ? w->o_bias : NULL;
 
     op->linear(m->dev, m->t, a->h, d.hidden, k->o, &w->o, bias, a->n, false);
+    bn_adapt_forward(m, a, l, BN_P_O, 1, k->o, a->h, d.hidden);
     tp_sum(m, a->h, (size_t)a->n * (size_t)d.hidden);
     op->rmsnorm(m->dev, m->t, k->y_m, k->rstd_m, k->x_m, k->x_a, a->h,
                 w->norm_m, (float)m->cfg.rms_eps, d.hidden, a->n);
     op->linear(m->dev, m->t, k->gate_up, 2 * m->ffn, k->y_m, &w->gate_up,
                NULL, a->n, false);
+    bn_adapt_forward(m, a, l, BN_P_GATE, 2, k->y_m, k->gate_up, 2 * m->ffn);
 }
 
 void bn_layer_forward(struct bn_model *m, struct bn_acts *a, int l)
@@ -200,6 +204,7 @@ void bn_layer_forward(struct bn_model *m, struct bn_acts *a, int l)
     op->swiglu(m->dev, m->t, a->act, k->gate_up, m->ffn, a->n);
     op->linear(m->dev, m->t, a->h, hidden, a->act, &w->down, NULL, a->n,
                false);
+    bn_adapt_forward(m, a, l, BN_P_DOWN, 1, a->act, a->h, hidden);
     tp_sum(m, a->h, (size_t)a->n * (size_t)hidden);
 }
 
@@ -219,6 +224,14 @@ static void again(struct bn_model *m, struct bn_acts *a, int l)
         middle(m, a, l);
 }
 
+/* The gradient of a matrix of the model, unless it is frozen. */
+static void weight_grad(struct bn_model *m, float *dw, const void *dy, int lddy,
+                        const void *x, int cols, int n)
+{
+    if (dw != NULL)
+        m->dev->op.linear_dw(m->dev, m->t, dw, dy, lddy, x, lddy, cols, n);
+}
+
 static void mlp_backward(struct bn_model *m, struct bn_acts *a, int l)
 {
     const struct bn_layer *w = &m->layer[l];
@@ -229,11 +242,14 @@ static void mlp_backward(struct bn_model *m, struct bn_acts *a, int l)
 
     /* d_act in act; then dgu over gate_up and the activation over act. */
     op->linear_dx(dev, m->t, a->act, a->d_x, hidden, &w->down, n, false);
+    bn_adapt_dx(m, a, l, BN_P_DOWN, 1, a->act, a->d_x, hidden);
     op->swiglu_grad(dev, m->t, k->gate_up, a->act, a->act, k->gate_up, f, n);
-    op->linear_dw(dev, m->t, w->g_down, a->d_x, hidden, a->act, hidden, f, n);
+    weight_grad(m, w->g_down, a->d_x, hidden, a->act, f, n);
+    bn_adapt_dw(m, a, l, BN_P_DOWN, 1, a->act, a->d_x, hidden);
     op->linear_dx(dev, m->t, a->h, k->gate_up, 2 * f, &w->gate_up, n, false);
-    op->linear_dw(dev, m->t, w->g_gate_up, k->gate_up, 2 * f, k->y_m, 2 * f,
-                  hidden, n);
+    bn_adapt_dx(m, a, l, BN_P_GATE, 2, a->h, k->gate_up, 2 * f);
+    weight_grad(m, w->g_gate_up, k->gate_up, 2 * f, k->y_m, hidden, n);
+    bn_adapt_dw(m, a, l, BN_P_GATE, 2, k->y_m, k->gate_up, 2 * f);
     tp_sum(m, a->h, (size_t)n * (size_t)hidden);
     op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_m, a->h, a->d_x, k->x_m,
                      w->norm_m, k->rstd_m, hidden, n);
@@ -285,15 +301,17 @@ static void attention_backward(struct bn_model *m, struct bn_acts *a, int l)
     int n = a->n;
 
     op->linear_dx(dev, m->t, a->d_o, a->d_x, d.hidden, &w->o, n, false);
-    op->linear_dw(dev, m->t, w->g_o, a->d_x, d.hidden, k->o, d.hidden, d.q,
-                  n);
-    if (w->o_bias != NULL)
+    bn_adapt_dx(m, a, l, BN_P_O, 1, a->d_o, a->d_x, d.hidden);
+    weight_grad(m, w->g_o, a->d_x, d.hidden, k->o, d.q, n);
+    bn_adapt_dw(m, a, l, BN_P_O, 1, k->o, a->d_x, d.hidden);
+    if (w->g_o_bias != NULL)
         op->bias_grad(dev, m->t, w->g_o_bias, a->d_x, d.hidden, d.hidden, n);
     qkv_backward(m, a, l);
     op->linear_dx(dev, m->t, a->h, a->d_qkv, d.ld, &w->qkv, n, false);
-    op->linear_dw(dev, m->t, w->g_qkv, a->d_qkv, d.ld, k->y_a, d.ld, d.hidden,
-                  n);
-    if (w->qkv_bias != NULL)
+    bn_adapt_dx(m, a, l, BN_P_Q, 3, a->h, a->d_qkv, d.ld);
+    weight_grad(m, w->g_qkv, a->d_qkv, d.ld, k->y_a, d.hidden, n);
+    bn_adapt_dw(m, a, l, BN_P_Q, 3, k->y_a, a->d_qkv, d.ld);
+    if (w->g_qkv_bias != NULL)
         op->bias_grad(dev, m->t, w->g_qkv_bias, a->d_qkv, d.ld, d.ld, n);
     tp_sum(m, a->h, (size_t)n * (size_t)d.hidden);
     op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_a, a->h, a->d_x, k->x_a,

@@ -5,6 +5,7 @@ src_model_libmodelconf_a_SOURCES = \
 	src/model/config_rope.c src/model/config_rope.h \
 	src/model/config_write.c \
 	src/model/init.c src/model/init.h \
+	src/model/lora.c src/model/lora.h src/model/lora_config.c \
 	src/model/params.c src/model/params.h \
 	src/model/shard.c src/model/shard.h \
 	src/model/rope.c src/model/rope.h
@@ -13,6 +14,7 @@ MODELCONF_LIBS = src/model/libmodelconf.a $(TENSOR_LIBS)
 noinst_LIBRARIES += src/model/libmodel.a
 src_model_libmodel_a_SOURCES = \
 	src/model/acts.c \
+	src/model/adapt.c src/model/adapt.h \
 	src/model/cache.c src/model/cache.h \
 	src/model/decode.c src/model/decode.h \
 	src/model/forward.c \
@@ -38,7 +40,7 @@ src_model_test_rope_t_LDADD = $(MODELCONF_LIBS) $(CMOCKA_LIBS)
 endif
 if HAVE_CMOCKA
 MODEL_TESTS = src/model/test/decode.t src/model/test/golden.t \
-	src/model/test/sample.t
+	src/model/test/lora.t src/model/test/sample.t
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
 src_model_test_decode_t_SOURCES = src/model/test/decode.c
@@ -46,6 +48,9 @@ src_model_test_decode_t_LDADD = $(MODEL_LIBS) $(DATA_LIBS) $(HF_LIBS) \
 	$(CMOCKA_LIBS)
 src_model_test_sample_t_SOURCES = src/model/test/sample.c
 src_model_test_sample_t_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
+src_model_test_lora_t_SOURCES = src/model/test/lora.c
+src_model_test_lora_t_LDADD = $(MODEL_LIBS) $(DATA_LIBS) $(HF_LIBS) \
+	$(CMOCKA_LIBS)
 src_model_test_golden_t_SOURCES = src/model/test/golden.c
 src_model_test_golden_t_LDADD = $(MODEL_LIBS) $(DATA_LIBS) $(HF_LIBS) \
 	$(CMOCKA_LIBS)

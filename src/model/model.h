@@ -4,6 +4,9 @@
  * shard, its pipeline stage's layers). Activations live in a struct bn_acts
  * of their own, so that several micro-batches can be in flight. Everything
  * enqueues on the device; failures are found by bn_dev_check.
+ *
+ * With an adapter (lora.h) the model's own weights are frozen: they have no
+ * gradients, and what is trained is the adapter's table alone.
  */
 #ifndef BN_MODEL_MODEL_H
 #define BN_MODEL_MODEL_H
@@ -17,6 +20,7 @@
 #include "data/batch.h"
 #include "mesh/mesh.h"
 #include "model/config.h"
+#include "model/lora.h"
 #include "model/params.h"
 #include "ops/ops.h"
 
@@ -26,13 +30,29 @@ enum bn_recompute {
     BN_RECOMPUTE_FULL,      /* keep each layer's input only */
 };
 
+/* An adapter as a model is given it: what is adapted, and this rank's table
+ * of it. */
+struct bn_adapter {
+    struct bn_lora lora;
+    struct bn_params params;
+};
+
+/* The factors of one matrix; data NULL: it has none. */
+struct bn_adapted {
+    struct bn_mat a, b;
+    float *g_a, *g_b;
+    int col0; /* of the whole matrix's columns, where this rank's begin */
+};
+
 /* Views of one layer's parameters; vectors of type t, NULL where the family
- * has none. g_: float gradients of the same shape, NULL without training. */
+ * has none. g_: float gradients of the same shape, NULL without training and
+ * of what is frozen. */
 struct bn_layer {
     struct bn_mat qkv, o, gate_up, down;
     const void *norm_a, *norm_m, *norm_q, *norm_k, *qkv_bias, *o_bias;
     float *g_qkv, *g_o, *g_gate_up, *g_down;
     float *g_norm_a, *g_norm_m, *g_norm_q, *g_norm_k, *g_qkv_bias, *g_o_bias;
+    struct bn_adapted adapted[BN_NLINEAR]; /* by kind - BN_P_Q */
 };
 
 struct bn_model {
@@ -42,8 +62,16 @@ struct bn_model {
     const struct bn_mesh *mesh; /* borrowed */
     enum bn_dtype t;
     void *w;  /* params.size weights of type t, device memory */
-    float *g; /* as many gradients; NULL without training or if sharded */
+    /* as many gradients; NULL without training, if sharded or frozen */
+    float *g;
     struct bn_shard *shard; /* gradients under ZeRO stage 2 (shard.h) */
+    const struct bn_adapter *adapter; /* borrowed; NULL: none */
+    void *adapter_w;  /* adapter->params.size weights of type t */
+    float *adapter_g; /* as many gradients; NULL without training */
+    struct {
+        bool on;            /* in training alone */
+        uint64_t seed, step; /* masks are a function of these and the rows */
+    } dropout;
     int heads, kv_heads, ffn, vocab; /* of this shard */
     int vocab_first;                 /* first id of this shard */
     int nlayers;
@@ -58,28 +86,43 @@ struct bn_model {
     float *cosine, *sine;
 };
 
-/* Bytes that bn_model_create takes from its arena. */
+/* Bytes that bn_model_create takes from its arena. adapter NULL: none. */
 size_t bn_model_bytes(const struct bn_model_config *cfg,
-                      const struct bn_params *params, enum bn_dtype t,
+                      const struct bn_params *params,
+                      const struct bn_adapter *adapter, enum bn_dtype t,
                       int max_pos, bool training);
 
 /* Lay a model out in 'arena' (device memory). The weights are undefined until
  * the caller writes m->w and calls bn_model_changed; gradients are zero. cfg
- * and params are copied (params is taken: the model releases it). */
+ * and params are copied (params is taken: the model releases it). adapter
+ * (NULL: none) must outlive the model and be of the same part; its weights
+ * are for the caller to write as well, m->adapter_w. */
 struct bn_model *bn_model_create(const struct bn_model_config *cfg,
-                                 struct bn_params *params, enum bn_dtype t,
-                                 int max_pos, bool training,
+                                 struct bn_params *params,
+                                 const struct bn_adapter *adapter,
+                                 enum bn_dtype t, int max_pos, bool training,
                                  struct bn_dev *dev,
                                  const struct bn_mesh *mesh,
                                  struct bn_arena *arena, struct bn_err *err);
 void bn_model_destroy(struct bn_model *m);
 /* A model of sizes alone, to plan activations with; nothing to release.
- * 'params' is borrowed; of 'dev' only op.attn_work is used. */
+ * 'params' and 'adapter' are borrowed; of 'dev' only op.attn_work is used. */
 void bn_model_plan(struct bn_model *m, const struct bn_model_config *cfg,
-                   const struct bn_params *params, enum bn_dtype t,
+                   const struct bn_params *params,
+                   const struct bn_adapter *adapter, enum bn_dtype t,
                    struct bn_dev *dev, const struct bn_mesh *mesh);
-/* Say that m->w was written. */
+/* Say that m->w or m->adapter_w was written; or the latter alone. */
 void bn_model_changed(struct bn_model *m);
+void bn_model_adapter_changed(struct bn_model *m);
+
+/* What is trained, and so what optimizer and checkpoints are about: the
+ * adapter's table and memory, or with none the model's. */
+struct bn_trained {
+    const struct bn_params *params;
+    void *w;  /* of type m->t */
+    float *g;
+};
+struct bn_trained bn_model_trained(const struct bn_model *m);
 void bn_model_zero_grad(struct bn_model *m);
 /* The gradient of the flat parameter at 'offset' and of those behind it: any
  * without sharded gradients, else of the range that is kept. */
@@ -123,6 +166,11 @@ struct bn_acts {
     int max_kv, max_pad; /* rows of kv; of kv_mine */
     int nkv, pad_rows;   /* in this batch */
     int32_t *kv_row;     /* [nkv], device memory */
+    /* adapters: x after dropout [n, widest x]; h and dh [n, r], the latter
+     * three times; NULL without, and lora_x without dropout */
+    void *lora_x, *lora_h, *lora_dh;
+    uint32_t *key; /* [n][2] of the rows, for dropout; device memory */
+    uint32_t *host_key;
     /* the batch, in device memory */
     int n, nseg;
     int32_t *ids, *pos;

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "model/params.h"
 #include "base/mem.h"
+#include "model/lora.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 /* What is laid out, in order. A 'first' entry begins a group at a multiple
  * of 64 elements; the others follow without a gap. */
-enum where { TOP, LAYER, END };
+enum where { TOP, LAYER, END, FACTOR };
 static const struct {
     enum where where;
     bool first;
@@ -35,9 +36,21 @@ static const struct {
                        "post_attention_layernorm.weight"},
     [BN_P_FINAL_NORM] = {END, true, BN_SPLIT_NONE, "model.norm.weight"},
     [BN_P_HEAD] = {END, true, BN_SPLIT_VOCAB, "lm_head.weight"},
+#define FACTORS(kind, split_a, split_b, name)                                 \
+    [BN_P_##kind##_A] = {FACTOR, true, split_a, name ".lora_A.weight"},       \
+    [BN_P_##kind##_B] = {FACTOR, true, split_b, name ".lora_B.weight"}
+    FACTORS(Q, BN_SPLIT_NONE, BN_SPLIT_ROWS, "self_attn.q_proj"),
+    FACTORS(K, BN_SPLIT_NONE, BN_SPLIT_ROWS, "self_attn.k_proj"),
+    FACTORS(V, BN_SPLIT_NONE, BN_SPLIT_ROWS, "self_attn.v_proj"),
+    FACTORS(O, BN_SPLIT_COLS, BN_SPLIT_NONE, "self_attn.o_proj"),
+    FACTORS(GATE, BN_SPLIT_NONE, BN_SPLIT_ROWS, "mlp.gate_proj"),
+    FACTORS(UP, BN_SPLIT_NONE, BN_SPLIT_ROWS, "mlp.up_proj"),
+    FACTORS(DOWN, BN_SPLIT_COLS, BN_SPLIT_NONE, "mlp.down_proj"),
 };
 
-enum { NAME_MAX_LEN = 72 };
+enum { NAME_MAX_LEN = 96 };
+/* What PEFT's files put before the names of the model. */
+static const char peft_prefix[] = "base_model.model.";
 
 /* Full shape; cols 0 for a vector. False: the model has no such tensor. */
 static bool shape(const struct bn_model_config *c, enum bn_param_kind k,
@@ -86,9 +99,18 @@ static bool shape(const struct bn_model_config *c, enum bn_param_kind k,
     }
 }
 
+/* The same of a factor of rank r. */
+static void factor_shape(const struct bn_model_config *c, enum bn_param_kind k,
+                         int r, int *rows, int *cols)
+{
+    shape(c, bn_param_adapted(k), rows, cols);
+    *((k - BN_P_LORA) % 2 == 0 ? rows : cols) = r;
+}
+
 static bool is_kv(enum bn_param_kind k)
 {
-    return k == BN_P_K || k == BN_P_V || k == BN_P_K_BIAS || k == BN_P_V_BIAS;
+    return k == BN_P_K || k == BN_P_V || k == BN_P_K_BIAS || k == BN_P_V_BIAS
+           || k == BN_P_K_B || k == BN_P_V_B;
 }
 
 /* The slice of [0, n) of one of 'size' ranks; runs differ by at most 1. */
@@ -166,15 +188,42 @@ static int slot(const struct bn_params *ps, enum bn_param_kind kind,
     return row * BN_NPARAM + (int)kind;
 }
 
+static void name_of(char *name, enum bn_param_kind kind, int layer)
+{
+    if (layer < 0)
+        strcpy(name, specs[kind].name);
+    else
+        snprintf(name, NAME_MAX_LEN, "model.layers.%d.%s", layer,
+                 specs[kind].name);
+}
+
+/* Whether the table of 'lora' (NULL: of the model) has this parameter. */
+static bool belongs(const struct bn_lora *lora, enum bn_param_kind kind,
+                    int layer)
+{
+    bool factor = kind >= BN_P_LORA;
+    char name[NAME_MAX_LEN];
+
+    if (lora == NULL)
+        return !factor;
+    name_of(name, factor ? bn_param_adapted(kind) : kind, layer);
+    return factor ? bn_lora_targets(lora, bn_param_adapted(kind), name)
+                  : bn_lora_saves(lora, kind, name);
+}
+
 static void add(struct bn_params *ps, const struct bn_model_config *c,
-                enum bn_param_kind kind, int layer)
+                const struct bn_lora *lora, enum bn_param_kind kind, int layer)
 {
     struct bn_param *p = &ps->item[ps->n];
     char *name = ps->names + ps->n * NAME_MAX_LEN;
 
     *p = (struct bn_param){.kind = kind, .layer = layer, .name = name,
                            .split = specs[kind].split};
-    if (!shape(c, kind, &p->full_rows, &p->full_cols))
+    if (!belongs(lora, kind, layer))
+        return;
+    if (kind >= BN_P_LORA)
+        factor_shape(c, kind, lora->r, &p->full_rows, &p->full_cols);
+    else if (!shape(c, kind, &p->full_rows, &p->full_cols))
         return;
     p->ndim = p->full_cols > 0 ? 2 : 1;
     p->decay = p->ndim == 2;
@@ -183,11 +232,11 @@ static void add(struct bn_params *ps, const struct bn_model_config *c,
     split(p, c, &ps->part);
     p->twin = kind == BN_P_EMBED && c->tie_embeddings
               && ps->part.has_embed != ps->part.has_head;
-    if (layer < 0)
-        strcpy(name, specs[kind].name);
-    else
-        snprintf(name, NAME_MAX_LEN, "model.layers.%d.%s", layer,
-                 specs[kind].name);
+    if (lora != NULL) {
+        strcpy(name, peft_prefix);
+        name += sizeof(peft_prefix) - 1;
+    }
+    name_of(name, kind, layer);
     p->count = (size_t)p->rows * (size_t)p->cols;
     if (specs[kind].first)
         ps->elems = round_up(ps->elems);
@@ -206,6 +255,15 @@ struct bn_part bn_part_whole(const struct bn_model_config *c)
 int bn_params_init(struct bn_params *ps, const struct bn_model_config *c,
                    const struct bn_part *part, struct bn_err *err)
 {
+    return bn_params_init_lora(ps, c, part, NULL, err);
+}
+
+int bn_params_init_lora(struct bn_params *ps, const struct bn_model_config *c,
+                        const struct bn_part *part, const struct bn_lora *lora,
+                        struct bn_err *err)
+{
+    if (lora != NULL && lora->r == 0)
+        lora = NULL;
     if (check_part(c, part, err) < 0)
         return -1;
     size_t layers = (size_t)(part->end_layer - part->first_layer);
@@ -217,15 +275,16 @@ int bn_params_init(struct bn_params *ps, const struct bn_model_config *c,
     for (size_t i = 0; i < max; i++)
         ps->index[i] = -1;
     if (part->has_embed || (part->has_head && c->tie_embeddings))
-        add(ps, c, BN_P_EMBED, -1);
+        add(ps, c, lora, BN_P_EMBED, -1);
     for (int l = part->first_layer; l < part->end_layer; l++)
         for (int k = 0; k < BN_NPARAM; k++)
-            if (specs[k].where == LAYER)
-                add(ps, c, (enum bn_param_kind)k, l);
+            if (specs[k].where == LAYER || specs[k].where == FACTOR)
+                add(ps, c, lora, (enum bn_param_kind)k, l);
     for (int k = 0; k < BN_NPARAM; k++)
         if (specs[k].where == END && part->has_head)
-            add(ps, c, (enum bn_param_kind)k, -1);
-    ps->elems = round_up(ps->elems);
+            add(ps, c, lora, (enum bn_param_kind)k, -1);
+    /* A stage may have nothing of an adapter; its buffers are there. */
+    ps->elems = round_up(ps->elems > 0 ? ps->elems : 1);
     return 0;
 }
 

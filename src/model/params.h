@@ -15,6 +15,7 @@
  *   cols   input features (row parallel): o, down
  *   vocab  rows of embedding and head in near-equal runs; any size fits
  *   none   every rank holds all: norms, q/k norms, o's bias
+ * and an adapter's factors as lora.h says.
  */
 #ifndef BN_MODEL_PARAMS_H
 #define BN_MODEL_PARAMS_H
@@ -43,8 +44,44 @@ enum bn_param_kind {
     BN_P_MLP_NORM,
     BN_P_FINAL_NORM,
     BN_P_HEAD, /* [vocab, hidden]; not there when tied */
+    /* of an adapter's table alone: A [r, in] and B [out, r] of each matrix
+     * of a layer, in the order of the matrices above */
+    BN_P_LORA,
+    BN_P_Q_A = BN_P_LORA,
+    BN_P_Q_B,
+    BN_P_K_A,
+    BN_P_K_B,
+    BN_P_V_A,
+    BN_P_V_B,
+    BN_P_O_A,
+    BN_P_O_B,
+    BN_P_GATE_A,
+    BN_P_GATE_B,
+    BN_P_UP_A,
+    BN_P_UP_B,
+    BN_P_DOWN_A,
+    BN_P_DOWN_B,
     BN_NPARAM
 };
+
+/* The matrices of a layer, which can have adapters: BN_P_Q + 0 .. */
+enum { BN_NLINEAR = BN_P_DOWN - BN_P_Q + 1 };
+
+/* The factors of matrix 'kind', and the matrix of a factor. */
+static inline enum bn_param_kind bn_param_a(enum bn_param_kind kind)
+{
+    return (enum bn_param_kind)(BN_P_LORA + 2 * (kind - BN_P_Q));
+}
+static inline enum bn_param_kind bn_param_b(enum bn_param_kind kind)
+{
+    return (enum bn_param_kind)(bn_param_a(kind) + 1);
+}
+static inline enum bn_param_kind bn_param_adapted(enum bn_param_kind factor)
+{
+    return (enum bn_param_kind)(BN_P_Q + (factor - BN_P_LORA) / 2);
+}
+
+struct bn_lora; /* lora.h */
 
 enum bn_split_rule {
     BN_SPLIT_NONE,
@@ -99,6 +136,10 @@ struct bn_part bn_part_whole(const struct bn_model_config *c);
  * tp_size are an error. Release with bn_params_release. */
 int bn_params_init(struct bn_params *ps, const struct bn_model_config *c,
                    const struct bn_part *part, struct bn_err *err);
+/* The same of an adapter; with 'lora' NULL or its r 0, of the model itself. */
+int bn_params_init_lora(struct bn_params *ps, const struct bn_model_config *c,
+                        const struct bn_part *part, const struct bn_lora *lora,
+                        struct bn_err *err);
 void bn_params_release(struct bn_params *ps);
 /* Round the flat buffer up so that 'ranks' equal ranges of it begin at
  * multiples of 64 elements. */

@@ -24,19 +24,25 @@ static void carve(struct bn_model *m, struct bn_arena *a, bool training)
     m->g = NULL;
     if (training && m->params.kept > 0)
         bn_shard_carve(m->shard, &m->params, a);
-    else if (training)
+    else if (training && m->adapter == NULL)
         m->g = bn_arena_get(a, n * sizeof(float));
+    if (m->adapter != NULL) {
+        n = m->adapter->params.elems;
+        m->adapter_w = bn_arena_get(a, n * bn_dtype_size(m->t));
+        m->adapter_g = training ? bn_arena_get(a, n * sizeof(float)) : NULL;
+    }
     m->cosine = bn_arena_get(a, r * sizeof(float));
     m->sine = bn_arena_get(a, r * sizeof(float));
 }
 
 size_t bn_model_bytes(const struct bn_model_config *cfg,
-                      const struct bn_params *params, enum bn_dtype t,
+                      const struct bn_params *params,
+                      const struct bn_adapter *adapter, enum bn_dtype t,
                       int max_pos, bool training)
 {
     struct bn_shard shard;
-    struct bn_model m = {.cfg = *cfg, .params = *params, .t = t,
-                         .max_pos = max_pos, .shard = &shard};
+    struct bn_model m = {.cfg = *cfg, .params = *params, .adapter = adapter,
+                         .t = t, .max_pos = max_pos, .shard = &shard};
     struct bn_arena plan;
 
     bn_shard_sizes(&shard, params);
@@ -61,7 +67,15 @@ size_t bn_model_grad_bytes(const struct bn_params *params)
 float *bn_model_grad(const struct bn_model *m, size_t offset)
 {
     return m->shard != NULL ? m->shard->kept + (offset - m->params.keep)
-                            : m->g + offset;
+                            : bn_model_trained(m).g + offset;
+}
+
+struct bn_trained bn_model_trained(const struct bn_model *m)
+{
+    if (m->adapter == NULL)
+        return (struct bn_trained){&m->params, m->w, m->g};
+    return (struct bn_trained){&m->adapter->params, m->adapter_w,
+                               m->adapter_g};
 }
 
 static const void *weight(const struct bn_model *m, const struct bn_param *p)
@@ -79,14 +93,52 @@ static float *grad(const struct bn_model *m, const struct bn_param *p)
                             : m->g + p->offset;
 }
 
-/* A vector of layer l (-1: of no layer) and its gradient. */
-static void vector(const struct bn_model *m, enum bn_param_kind kind, int l,
-                   const void **w, float **g)
+/* The adapter's parameter, its weights and gradient; NULL if it has none. */
+static const struct bn_param *adapted(const struct bn_model *m,
+                                      enum bn_param_kind kind, int l,
+                                      const void **w, float **g)
 {
-    const struct bn_param *p = bn_param_find(&m->params, kind, l);
+    const struct bn_param *p = NULL;
 
+    if (m->adapter != NULL)
+        p = bn_param_find(&m->adapter->params, kind, l);
+    if (p != NULL) {
+        *w = (const char *)m->adapter_w + p->offset * bn_dtype_size(m->t);
+        *g = m->adapter_g != NULL ? m->adapter_g + p->offset : NULL;
+    }
+    return p;
+}
+
+/* What can be saved whole with an adapter: a norm, the embedding or the head
+ * of layer l (-1: of no layer), and its gradient. */
+static const struct bn_param *single(const struct bn_model *m,
+                                     enum bn_param_kind kind, int l,
+                                     const void **w, float **g)
+{
+    const struct bn_param *p = adapted(m, kind, l, w, g);
+
+    if (p != NULL)
+        return p;
+    p = bn_param_find(&m->params, kind, l);
     *w = weight(m, p);
     *g = grad(m, p);
+    return p;
+}
+
+static void factors(const struct bn_model *m, struct bn_adapted *v,
+                    enum bn_param_kind kind, int l)
+{
+    const struct bn_param *a, *b;
+
+    a = adapted(m, bn_param_a(kind), l, &v->a.data, &v->g_a);
+    b = adapted(m, bn_param_b(kind), l, &v->b.data, &v->g_b);
+    if (a == NULL || b == NULL)
+        return;
+    v->a.rows = a->rows;
+    v->a.cols = a->cols;
+    v->b.rows = b->rows;
+    v->b.cols = b->cols;
+    v->col0 = a->col0;
 }
 
 /* The matrix made of 'n' kinds that lie one after the other. */
@@ -111,12 +163,14 @@ static void layer_views(struct bn_model *m, int i)
     matrix(m, BN_P_O, 1, l, &v->o, &v->g_o);
     matrix(m, BN_P_GATE, 2, l, &v->gate_up, &v->g_gate_up);
     matrix(m, BN_P_DOWN, 1, l, &v->down, &v->g_down);
-    vector(m, BN_P_ATTN_NORM, l, &v->norm_a, &v->g_norm_a);
-    vector(m, BN_P_MLP_NORM, l, &v->norm_m, &v->g_norm_m);
-    vector(m, BN_P_Q_NORM, l, &v->norm_q, &v->g_norm_q);
-    vector(m, BN_P_K_NORM, l, &v->norm_k, &v->g_norm_k);
-    vector(m, BN_P_Q_BIAS, l, &v->qkv_bias, &v->g_qkv_bias);
-    vector(m, BN_P_O_BIAS, l, &v->o_bias, &v->g_o_bias);
+    single(m, BN_P_ATTN_NORM, l, &v->norm_a, &v->g_norm_a);
+    single(m, BN_P_MLP_NORM, l, &v->norm_m, &v->g_norm_m);
+    single(m, BN_P_Q_NORM, l, &v->norm_q, &v->g_norm_q);
+    single(m, BN_P_K_NORM, l, &v->norm_k, &v->g_norm_k);
+    single(m, BN_P_Q_BIAS, l, &v->qkv_bias, &v->g_qkv_bias);
+    single(m, BN_P_O_BIAS, l, &v->o_bias, &v->g_o_bias);
+    for (int k = 0; k < BN_NLINEAR; k++)
+        factors(m, &v->adapted[k], (enum bn_param_kind)(BN_P_Q + k), l);
 }
 
 static void sizes(struct bn_model *m)
@@ -135,29 +189,26 @@ static void sizes(struct bn_model *m)
 }
 
 void bn_model_plan(struct bn_model *m, const struct bn_model_config *cfg,
-                   const struct bn_params *params, enum bn_dtype t,
+                   const struct bn_params *params,
+                   const struct bn_adapter *adapter, enum bn_dtype t,
                    struct bn_dev *dev, const struct bn_mesh *mesh)
 {
     *m = (struct bn_model){.cfg = *cfg, .params = *params, .dev = dev,
-                           .mesh = mesh, .t = t};
+                           .adapter = adapter, .mesh = mesh, .t = t};
     sizes(m);
 }
 
 static void views(struct bn_model *m)
 {
-    const struct bn_param *embed = bn_param_find(&m->params, BN_P_EMBED, -1);
     const struct bn_param *head = bn_param_head(&m->params);
 
     for (int i = 0; i < m->nlayers; i++)
         layer_views(m, i);
-    m->embed = weight(m, embed);
-    m->g_embed = grad(m, embed);
-    vector(m, BN_P_FINAL_NORM, -1, &m->norm_f, &m->g_norm_f);
+    single(m, BN_P_EMBED, -1, &m->embed, &m->g_embed);
+    single(m, BN_P_FINAL_NORM, -1, &m->norm_f, &m->g_norm_f);
     if (head != NULL) {
-        m->head = (struct bn_mat){.data = weight(m, head),
-                                  .rows = head->rows,
-                                  .cols = head->cols};
-        m->g_head = grad(m, head);
+        m->head = (struct bn_mat){.rows = head->rows, .cols = head->cols};
+        single(m, head->kind, -1, &m->head.data, &m->g_head);
     }
 }
 
@@ -174,8 +225,9 @@ static void fill_rope(struct bn_model *m)
 }
 
 struct bn_model *bn_model_create(const struct bn_model_config *cfg,
-                                 struct bn_params *params, enum bn_dtype t,
-                                 int max_pos, bool training,
+                                 struct bn_params *params,
+                                 const struct bn_adapter *adapter,
+                                 enum bn_dtype t, int max_pos, bool training,
                                  struct bn_dev *dev,
                                  const struct bn_mesh *mesh,
                                  struct bn_arena *arena, struct bn_err *err)
@@ -185,6 +237,7 @@ struct bn_model *bn_model_create(const struct bn_model_config *cfg,
     m->cfg = *cfg;
     m->params = *params;
     *params = (struct bn_params){0};
+    m->adapter = adapter;
     m->dev = dev;
     m->mesh = mesh;
     m->t = t;
@@ -200,6 +253,9 @@ struct bn_model *bn_model_create(const struct bn_model_config *cfg,
     fill_rope(m);
     /* Padding between groups is never written again. */
     dev->op.zero(dev, m->w, m->params.elems * bn_dtype_size(t));
+    if (adapter != NULL)
+        dev->op.zero(dev, m->adapter_w,
+                     adapter->params.elems * bn_dtype_size(t));
     bn_model_zero_grad(m);
     if (bn_dev_check(dev, err) < 0) {
         bn_model_destroy(m);
@@ -208,10 +264,25 @@ struct bn_model *bn_model_create(const struct bn_model_config *cfg,
     return m;
 }
 
-/* Every matrix that is multiplied with. */
-static void each_mat(struct bn_model *m,
-                     void (*f)(struct bn_model *, struct bn_mat *))
+typedef void each_f(struct bn_model *, struct bn_mat *);
+
+static void each_factor(struct bn_model *m, each_f *f)
 {
+    for (int i = 0; i < m->nlayers; i++)
+        for (int k = 0; k < BN_NLINEAR; k++) {
+            struct bn_adapted *v = &m->layer[i].adapted[k];
+
+            if (v->a.data != NULL) {
+                f(m, &v->a);
+                f(m, &v->b);
+            }
+        }
+}
+
+/* Every matrix that is multiplied with. */
+static void each_mat(struct bn_model *m, each_f *f)
+{
+    each_factor(m, f);
     for (int i = 0; i < m->nlayers; i++) {
         f(m, &m->layer[i].qkv);
         f(m, &m->layer[i].o);
@@ -237,12 +308,23 @@ void bn_model_changed(struct bn_model *m)
     each_mat(m, changed);
 }
 
+void bn_model_adapter_changed(struct bn_model *m)
+{
+    bool head = bn_param_find(&m->adapter->params, BN_P_HEAD, -1) != NULL;
+
+    each_factor(m, changed);
+    if (head)
+        changed(m, &m->head);
+}
+
 void bn_model_zero_grad(struct bn_model *m)
 {
+    struct bn_trained t = bn_model_trained(m);
+
     if (m->shard != NULL)
         bn_shard_zero(m);
-    if (m->g != NULL)
-        m->dev->op.zero(m->dev, m->g, m->params.elems * sizeof(float));
+    if (t.g != NULL)
+        m->dev->op.zero(m->dev, t.g, t.params->elems * sizeof(float));
 }
 
 void bn_model_destroy(struct bn_model *m)

@@ -48,11 +48,12 @@ struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
 
     o->conf = *conf;
     o->model = model;
+    o->trained = bn_model_trained(model);
     o->begin = begin;
     o->count = count;
     o->m = bn_arena_get(arena, bytes);
     o->v = bn_arena_get(arena, bytes);
-    o->master = model->t == BN_F32 ? (float *)model->w + begin
+    o->master = model->t == BN_F32 ? (float *)o->trained.w + begin
                                    : bn_arena_get(arena, bytes);
     o->sq = bn_arena_get(arena, sizeof(*o->sq));
     o->scale = bn_arena_get(arena, sizeof(*o->scale));
@@ -78,8 +79,9 @@ void bn_optim_set_masters(struct bn_optim *o)
 
     if (m->t != BN_F32)
         m->dev->op.cast(m->dev, o->master, BN_F32,
-                        (char *)m->w + o->begin * bn_dtype_size(m->t), m->t,
-                        o->count);
+                        (char *)o->trained.w
+                            + o->begin * bn_dtype_size(m->t),
+                        m->t, o->count);
 }
 
 /* The clipping factor on the device, the norm on the host. */
@@ -115,7 +117,7 @@ static void update(struct bn_optim *o, const struct bn_param *p,
         return;
     size_t at = from - o->begin;
     m->dev->op.adamw(m->dev, m->t, a,
-                     (char *)m->w + from * bn_dtype_size(m->t),
+                     (char *)o->trained.w + from * bn_dtype_size(m->t),
                      o->master + at, o->m + at, o->v + at,
                      bn_model_grad(m, from), o->scale, to - from);
 }
@@ -137,8 +139,8 @@ int bn_optim_step(struct bn_optim *o, double lr, double *norm,
 
     if (clip(o, norm, err) < 0)
         return -1;
-    for (int i = 0; i < m->params.n; i++) {
-        const struct bn_param *p = &m->params.item[i];
+    for (int i = 0; i < o->trained.params->n; i++) {
+        const struct bn_param *p = &o->trained.params->item[i];
         bool decays = c->decay_all || p->decay;
 
         a.weight_decay = decays ? (float)c->weight_decay : 0;
@@ -147,6 +149,9 @@ int bn_optim_step(struct bn_optim *o, double lr, double *norm,
     o->step++;
     if (bn_optim_gather(o, err) < 0)
         return -1;
-    bn_model_changed(m);
+    if (m->adapter != NULL)
+        bn_model_adapter_changed(m);
+    else
+        bn_model_changed(m);
     return bn_dev_check(m->dev, err);
 }

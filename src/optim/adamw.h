@@ -1,6 +1,6 @@
-/* AdamW over the flat parameters of a rank: fp32 masters and moments of the
- * range [begin, begin + count), which is all of them on one rank and a shard
- * of them under ZeRO.
+/* AdamW over the flat parameters of a rank that are trained (those of
+ * bn_model_trained): fp32 masters and moments of the range [begin, begin +
+ * count), which is all of them on one rank and a shard of them under ZeRO.
  */
 #ifndef BN_OPTIM_ADAMW_H
 #define BN_OPTIM_ADAMW_H
@@ -23,6 +23,7 @@ struct bn_optim_conf {
 struct bn_optim {
     struct bn_optim_conf conf;
     struct bn_model *model; /* borrowed */
+    struct bn_trained trained; /* its */
     size_t begin, count;    /* elements of the flat parameters */
     float *master;          /* [count]; the weights themselves in fp32 */
     float *m, *v;           /* [count] */
@@ -53,8 +54,8 @@ void bn_optim_set_masters(struct bn_optim *o);
 
 /* One step with this rank's gradients: sum them over the ranks that hold the
  * same parameters (each keeps its range of the sum; sharded gradients are
- * such sums already), clip,
- * update the range, gather the weights, tell the model. *norm: the gradient's norm before clipping, over the whole model. A
+ * such sums already), clip, update the range, gather the weights, tell the
+ * model. *norm: the gradient's norm before clipping, over the whole model. A
  * norm that is not finite is an error of class numeric, and leaves weights
  * and state as they were. Collective. */
 int bn_optim_step(struct bn_optim *o, double lr, double *norm,

@@ -18,17 +18,20 @@ static void clip_range(const struct bn_optim *o, size_t *from, size_t *to)
         *to = o->begin + o->count;
 }
 
-/* Each tensor rank has gradients of its own heads only where it shares the
- * parameters with others: q and k norms with all, copied KV heads with its
- * neighbours. (Other shared ones get the same whole gradient on each.) */
+/* Each tensor rank has gradients of its own heads (or columns) only where it
+ * shares the parameters with others: q and k norms and the factor of an
+ * adapter that is not split with all, copied KV heads with its neighbours.
+ * (Other shared ones get the same whole gradient on each.) */
 static int sum_tensor_parts(struct bn_optim *o, struct bn_err *err)
 {
     struct bn_model *m = o->model;
     struct bn_comm *tp = m->mesh->tp.comm;
+    const struct bn_trained *t = &o->trained;
 
-    for (int i = 0; tp->size > 1 && i < m->params.n; i++) {
-        const struct bn_param *p = &m->params.item[i];
+    for (int i = 0; tp->size > 1 && i < t->params->n; i++) {
+        const struct bn_param *p = &t->params->item[i];
         bool norm = p->kind == BN_P_Q_NORM || p->kind == BN_P_K_NORM;
+        bool factor = p->kind >= BN_P_LORA && p->split == BN_SPLIT_NONE;
         bool copied = p->split == BN_SPLIT_ROWS && p->copies > 1;
         size_t from = p->offset, to = p->offset + p->count;
 
@@ -37,7 +40,8 @@ static int sum_tensor_parts(struct bn_optim *o, struct bn_err *err)
             clip_range(o, &from, &to);
         if (from >= to)
             continue;
-        if ((norm && sum(tp, bn_model_grad(m, from), to - from, err) < 0)
+        if (((norm || factor)
+             && sum(tp, bn_model_grad(m, from), to - from, err) < 0)
             || (copied && sum(o->copies, bn_model_grad(m, from), to - from,
                               err) < 0))
             return -1;
@@ -46,13 +50,15 @@ static int sum_tensor_parts(struct bn_optim *o, struct bn_err *err)
 }
 
 /* A tied embedding on the first and the last stage has one gradient. */
-static int sum_twins(struct bn_model *m, struct bn_err *err)
+static int sum_twins(struct bn_optim *o, struct bn_err *err)
 {
-    for (int i = 0; i < m->params.n; i++) {
-        const struct bn_param *p = &m->params.item[i];
+    const struct bn_trained *t = &o->trained;
+
+    for (int i = 0; i < t->params->n; i++) {
+        const struct bn_param *p = &t->params->item[i];
 
         if (p->twin
-            && sum(m->mesh->ends, m->g + p->offset, p->count, err) < 0)
+            && sum(o->model->mesh->ends, t->g + p->offset, p->count, err) < 0)
             return -1;
     }
     return 0;
@@ -71,10 +77,11 @@ static int squared_norm(struct bn_optim *o, double *sq, struct bn_err *err)
     struct bn_model *m = o->model;
     const struct bn_ops *op = &m->dev->op;
     struct bn_comm *w = m->mesh->world;
+    const struct bn_trained *t = &o->trained;
 
     op->zero(m->dev, o->sq, sizeof(*o->sq));
-    for (int i = 0; i < m->params.n; i++) {
-        const struct bn_param *p = &m->params.item[i];
+    for (int i = 0; i < t->params->n; i++) {
+        const struct bn_param *p = &t->params->item[i];
         size_t from = p->offset, to = p->offset + p->count;
 
         clip_range(o, &from, &to);
@@ -91,14 +98,14 @@ static int squared_norm(struct bn_optim *o, double *sq, struct bn_err *err)
 
 int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err)
 {
-    struct bn_model *m = o->model;
-    struct bn_comm *data = m->mesh->data.comm;
+    struct bn_comm *data = o->model->mesh->data.comm;
+    float *g = o->trained.g;
 
-    if (sum_tensor_parts(o, err) < 0 || sum_twins(m, err) < 0)
+    if (sum_tensor_parts(o, err) < 0 || sum_twins(o, err) < 0)
         return -1;
-    if (data->size > 1 && m->shard == NULL
-        && data->ops->reduce_scatter(data, m->g + o->begin, m->g, BN_F32,
-                                     o->count, err) < 0)
+    if (data->size > 1 && o->model->shard == NULL
+        && data->ops->reduce_scatter(data, g + o->begin, g, BN_F32, o->count,
+                                     err) < 0)
         return -1;
     return squared_norm(o, sq, err);
 }
@@ -110,8 +117,8 @@ int bn_optim_gather(struct bn_optim *o, struct bn_err *err)
 
     if (data->size == 1)
         return 0;
-    return data->ops->allgather(data, m->w,
-                                (char *)m->w
-                                    + o->begin * bn_dtype_size(m->t),
-                                m->t, o->count, err);
+    char *w = o->trained.w;
+    return data->ops->allgather(data, w,
+                                w + o->begin * bn_dtype_size(m->t), m->t,
+                                o->count, err);
 }

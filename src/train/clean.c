@@ -15,7 +15,7 @@
 static bool half_done(const char *out, const char *name)
 {
     static const char *const prefixes[] = {"tmp.checkpoint-", "tmp.gone-",
-                                           "tmp.model"};
+                                           "tmp.model", "tmp.adapter"};
     size_t len = strlen(name);
 
     for (size_t i = 0; i < BN_COUNT(prefixes); i++)
@@ -23,7 +23,8 @@ static bool half_done(const char *out, const char *name)
             return true;
     if (!bn_str_ends(name, ".old")
         || !(bn_str_starts(name, "checkpoint-")
-             || strcmp(name, "model.old") == 0))
+             || strcmp(name, "model.old") == 0
+             || strcmp(name, "adapter.old") == 0))
         return false;
     char *path = bn_asprintf("%s/%.*s", out, (int)(len - 4), name);
     bool there = bn_exists(path);

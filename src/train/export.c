@@ -1,10 +1,11 @@
-/* The model that a run ends with, as a Hugging Face folder. */
+/* The model that a run ends with, as a Hugging Face folder, or its adapter in
+ * PEFT's format. */
 #include "config.h"
 #include "train/saved.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "ckpt/hf.h"
+#include "ckpt/peft.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -86,13 +87,14 @@ static int take(struct bn_session *s, const struct bn_params *whole,
     struct bn_optim *o = s->trainer->optim;
     struct bn_dev *dev = s->trainer->dev;
     struct bn_ckpt_shard shard = bn_saved_shard(s);
+    struct bn_ckpt_of of = bn_saved_of(s);
     float *host = bn_realloc(NULL, o->count, sizeof(float));
     int rc;
 
     dev->op.to_host(dev, host, BN_F32, o->master, BN_F32, o->count);
     rc = bn_dev_check(dev, err);
     if (rc == 0)
-        rc = bn_ckpt_place(flat, whole, &s->cfg, &shard, host, err);
+        rc = bn_ckpt_place(flat, whole, &of, &shard, host, err);
     for (int r = 1; rc == 0 && r < s->info.size; r++) {
         rc = s->world->ops->recv(s->world, &shard, sizeof(shard), r, err);
         if (rc < 0)
@@ -101,7 +103,7 @@ static int take(struct bn_session *s, const struct bn_params *whole,
         rc = s->world->ops->recv(s->world, host, shard.count * sizeof(float),
                                  r, err);
         if (rc == 0)
-            rc = bn_ckpt_place(flat, whole, &s->cfg, &shard, host, err);
+            rc = bn_ckpt_place(flat, whole, &of, &shard, host, err);
     }
     free(host);
     return rc;
@@ -112,20 +114,25 @@ static int write_folder(struct bn_session *s, const char *dir,
                         struct bn_err *err)
 {
     const struct bn_run_model *rm = &s->run->model;
-    bool pretrained = rm->init == BN_RUN_INIT_PRETRAINED;
+    struct bn_ckpt_of of = bn_saved_of(s);
+    const char *model = rm->init == BN_RUN_INIT_PRETRAINED
+                            ? rm->model_name_or_path
+                            : NULL;
     struct bn_hf_files files = {0};
     struct bn_part part = bn_part_whole(&s->cfg);
     struct bn_params whole;
 
-    if (bn_params_init(&whole, &s->cfg, &part, err) < 0)
+    if (bn_params_init_lora(&whole, &s->cfg, &part, of.lora, err) < 0)
         return -1;
     float *flat = BN_NEWN(float, whole.elems);
     int rc = take(s, &whole, flat, err);
+    /* An adapter's folder has the tokenizer, not the model's configs. */
     if (rc == 0)
-        rc = bn_hf_files_load(&files,
-                              pretrained ? rm->model_name_or_path : NULL,
+        rc = bn_hf_files_load(&files, of.lora == NULL ? model : NULL,
                               rm->tokenizer_name_or_path, err);
-    if (rc == 0)
+    if (rc == 0 && of.lora != NULL)
+        rc = bn_peft_save(dir, &s->cfg, of.lora, flat, model, &files, err);
+    else if (rc == 0)
         rc = bn_hf_save_flat(dir, &s->cfg, flat, BN_F32,
                              s->trainer->model->t, (uint64_t)5 << 30, &files,
                              err);
@@ -138,8 +145,10 @@ static int write_folder(struct bn_session *s, const char *dir,
 int bn_save_model(struct bn_session *s, const struct bn_saved *state,
                   struct bn_err *err)
 {
-    char *dir = bn_path_join(s->run->output_dir, "model");
-    char *fresh = bn_path_join(s->run->output_dir, "tmp.model");
+    const char *what = s->trainer->model->adapter != NULL ? "adapter"
+                                                          : "model";
+    char *dir = bn_path_join(s->run->output_dir, what);
+    char *fresh = bn_asprintf("%s/tmp.%s", s->run->output_dir, what);
     int rc = load_best(s, state, err);
 
     if (rc == 0 && leads(s)) {
@@ -149,7 +158,7 @@ int bn_save_model(struct bn_session *s, const struct bn_saved *state,
         if (rc == 0)
             rc = replace(fresh, dir, err);
         if (rc == 0)
-            bn_info("model written to '%s'", dir);
+            bn_info("%s written to '%s'", what, dir);
     } else if (rc == 0) {
         rc = give(s, err);
     }

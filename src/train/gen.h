@@ -32,6 +32,7 @@ struct bn_generator {
     /* by bn_generator_load */
     struct bn_dev *dev;
     struct bn_arena state; /* weights */
+    struct bn_adapter adapter; /* lora.r 0: none */
     struct bn_model *model;
 };
 
@@ -47,10 +48,11 @@ int bn_generator_open(struct bn_generator *g, const char *model_dir,
 int bn_generator_join(struct bn_generator *g, int tp, int pp, double timeout,
                       struct bn_err *err);
 /* After bn_generator_join: load this rank's part of the weights as 't', strictly
- * (ckpt/hf.h), for sequences of at most 'capacity' tokens. device->rank,
- * local_rank and, if 0, threads are filled in. Several ranks compute on CPUs
- * only (class usage). */
+ * (ckpt/hf.h), and of those of a PEFT folder (NULL: none) beside them, for
+ * sequences of at most 'capacity' tokens. device->rank, local_rank and, if 0,
+ * threads are filled in. Several ranks compute on CPUs only (class usage). */
 int bn_generator_load(struct bn_generator *g, const char *model_dir,
+                      const char *adapter_dir,
                       enum bn_dtype t, int capacity,
                       const struct bn_device_want *device,
                       struct bn_err *err);

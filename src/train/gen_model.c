@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "ckpt/hf.h"
+#include "ckpt/peft.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,42 +135,59 @@ static int own_part(const struct bn_generator *g, struct bn_part *part,
                          &part->end_layer, err);
 }
 
+static int open_adapter(struct bn_generator *g, const char *dir,
+                        struct bn_err *err)
+{
+    struct bn_part part;
+
+    if (own_part(g, &part, err) < 0
+        || bn_lora_load(&g->adapter.lora, dir, err) < 0
+        || bn_lora_check(&g->adapter.lora, &g->cfg, dir, err) < 0)
+        return -1;
+    return bn_params_init_lora(&g->adapter.params, &g->cfg, &part,
+                               &g->adapter.lora, err);
+}
+
 static int make_model(struct bn_generator *g, enum bn_dtype t, int capacity,
                       struct bn_err *err)
 {
     struct bn_part part;
+    const struct bn_adapter *adapter = g->adapter.lora.r > 0 ? &g->adapter
+                                                             : NULL;
     struct bn_params ps;
 
     if (own_part(g, &part, err) < 0
         || bn_params_init(&ps, &g->cfg, &part, err) < 0)
         return -1;
-    size_t bytes = bn_model_bytes(&g->cfg, &ps, t, capacity, false);
+    size_t bytes = bn_model_bytes(&g->cfg, &ps, adapter, t, capacity, false);
     if (g->dev->op.arena_init(g->dev, &g->state, "model", bytes, err) < 0) {
         bn_params_release(&ps);
         return -1;
     }
-    g->model = bn_model_create(&g->cfg, &ps, t, capacity, false, g->dev,
-                               &g->mesh, &g->state, err);
+    g->model = bn_model_create(&g->cfg, &ps, adapter, t, capacity, false,
+                               g->dev, &g->mesh, &g->state, err);
     return g->model != NULL ? 0 : -1;
 }
 
-static int fill_model(struct bn_generator *g, const char *dir,
-                      struct bn_err *err)
+/* One table's weights, of the model or of the adapter, to the device. */
+static int fill(struct bn_generator *g, const char *dir, bool adapter,
+                struct bn_err *err)
 {
     struct bn_model *m = g->model;
-    size_t n = m->params.elems;
-    void *flat = bn_realloc(NULL, n, bn_dtype_size(m->t));
+    const struct bn_params *ps = adapter ? &g->adapter.params : &m->params;
+    void *flat = bn_realloc(NULL, ps->elems, bn_dtype_size(m->t));
     struct bn_str report = {0};
-    int rc = bn_hf_load(dir, &g->cfg, &m->params, flat, m->t, 0, &report,
-                        err);
+    int rc = adapter ? bn_peft_load(dir, &g->cfg, &g->adapter.lora, ps, flat,
+                                    m->t, &report, err)
+                     : bn_hf_load(dir, &g->cfg, ps, flat, m->t, 0, &report,
+                                  err);
 
     if (report.len > 0)
         bn_log(rc < 0 ? BN_LOG_ERROR : BN_LOG_DEBUG, "%s", report.s);
     if (rc == 0) {
-        g->dev->op.from_host(g->dev, m->w, m->t, flat, m->t, n);
+        g->dev->op.from_host(g->dev, adapter ? m->adapter_w : m->w, m->t,
+                             flat, m->t, ps->elems);
         g->dev->op.sync(g->dev);
-        bn_model_changed(m);
-        rc = bn_dev_check(g->dev, err);
     }
     bn_str_release(&report);
     free(flat);
@@ -178,6 +195,7 @@ static int fill_model(struct bn_generator *g, const char *dir,
 }
 
 int bn_generator_load(struct bn_generator *g, const char *model_dir,
+                      const char *adapter_dir,
                       enum bn_dtype t, int capacity,
                       const struct bn_device_want *device,
                       struct bn_err *err)
@@ -200,14 +218,20 @@ int bn_generator_load(struct bn_generator *g, const char *model_dir,
                        "supported: start one rank, or say --device cpu",
                        g->info.size);
     g->dev->keep_packed = true; /* a step is few rows by all the weights */
-    if (make_model(g, t, capacity, err) < 0)
+    if ((adapter_dir != NULL && open_adapter(g, adapter_dir, err) < 0)
+        || make_model(g, t, capacity, err) < 0
+        || fill(g, model_dir, false, err) < 0
+        || (adapter_dir != NULL && fill(g, adapter_dir, true, err) < 0))
         return -1;
-    return fill_model(g, model_dir, err);
+    bn_model_changed(g->model);
+    return bn_dev_check(g->dev, err);
 }
 
 void bn_generator_close(struct bn_generator *g)
 {
     bn_model_destroy(g->model);
+    bn_params_release(&g->adapter.params);
+    bn_lora_release(&g->adapter.lora);
     if (g->dev != NULL)
         g->dev->op.arena_release(g->dev, &g->state);
     bn_device_close(g->dev);

@@ -58,7 +58,7 @@ static void volumes(struct bn_rank_plan *p, const struct bn_sizes *l,
     /* Gradients are reduced in fp32, sharded ones in every micro-batch;
      * weights are gathered in their type. */
     double sums = l->params.kept > 0 ? micros : 1;
-    p->dp_bytes = (double)l->elems * (sums * sizeof(float) + elem)
+    p->dp_bytes = (double)l->trained * (sums * sizeof(float) + elem)
                   * (data - 1) / data;
     /* Four sums a layer; the embedding's, and that of the head's input. */
     p->tp_bytes = micros * both_ways(stream, mesh->tp)
@@ -91,7 +91,8 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
 #endif
     if (bn_sizes_init(&l, run, cfg, &at, train, eval, 0, err) < 0)
         return -1;
-    bn_model_plan(&m, cfg, &l.params, l.type, &dev, &at);
+    bn_model_plan(&m, cfg, &l.params, bn_sizes_adapter(&l), l.type, &dev,
+                  &at);
     *p = (struct bn_rank_plan){
         .weights = l.weights,
         .gradients = l.gradients,

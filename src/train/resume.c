@@ -20,12 +20,14 @@ int bn_saved_restore(struct bn_trainer *t, const struct bn_ckpt *c,
     struct bn_model *m = t->model;
     struct bn_ckpt_state mem = {o->master, o->m, o->v};
 
-    if (bn_ckpt_read(c, &m->params, o->begin, o->count, &mem, t->dev, err)
-        < 0)
+    if (bn_ckpt_read(c, o->trained.params, o->begin, o->count, &mem, t->dev,
+                     err) < 0)
         return -1;
     if (m->t != BN_F32)
         t->dev->op.cast(t->dev,
-                        (char *)m->w + o->begin * bn_dtype_size(m->t), m->t,
+                        (char *)o->trained.w
+                            + o->begin * bn_dtype_size(m->t),
+                        m->t,
                         o->master, BN_F32, o->count);
     if (bn_optim_gather(o, err) < 0)
         return -1;
@@ -60,6 +62,25 @@ static int same_model(const struct bn_session *s, const struct bn_ckpt *c,
     return rc;
 }
 
+/* An adapter belongs to the very weights that it was trained beside. */
+static int same_base(const struct bn_session *s, const struct bn_ckpt *c,
+                     struct bn_err *err)
+{
+    const char *is = s->trainer->base;
+
+    if (c->base == NULL && is[0] == '\0')
+        return 0;
+    if (c->base == NULL || is[0] == '\0')
+        return bn_fail(err, BN_ERR_USAGE, "it holds %s and the run trains %s",
+                       c->base != NULL ? "an adapter" : "a whole model",
+                       c->base != NULL ? "a whole model" : "an adapter");
+    if (strcmp(c->base, is) != 0)
+        return bn_fail(err, BN_ERR_USAGE, "the model beside the adapter has "
+                       "changed: its weights' hash was %s, that of '%s' is "
+                       "%s", c->base, s->run->model.model_name_or_path, is);
+    return 0;
+}
+
 static int resume(struct bn_session *s, const struct bn_ckpt *c,
                   struct bn_saved *state, struct bn_err *err)
 {
@@ -68,6 +89,8 @@ static int resume(struct bn_session *s, const struct bn_ckpt *c,
 
     if (rc == 0)
         rc = same_model(s, c, err);
+    if (rc == 0)
+        rc = same_base(s, c, err);
     free(print);
     if (rc < 0)
         return bn_err_prefix(err, "cannot go on from '%s' (give another "
@@ -84,7 +107,7 @@ static int resume(struct bn_session *s, const struct bn_ckpt *c,
 /* resume: never, on a directory that holds a run: refuse to mix the two. */
 static int must_be_new(const struct bn_session *s, struct bn_err *err)
 {
-    static const char *const marks[] = {"metrics.jsonl", "model"};
+    static const char *const marks[] = {"metrics.jsonl", "model", "adapter"};
     const char *out = s->run->output_dir;
     long *steps;
     size_t n;

@@ -413,6 +413,10 @@ static void say_run(const struct bn_session *s)
             s->cfg.hidden_size, s->cfg.vocab_size,
             (double)t->model->params.count / 1e6,
             t->model->t == BN_F32 ? "float32" : "bfloat16");
+    if (t->model->adapter != NULL)
+        bn_info("adapter: rank %d, %.2f M parameters trained; the model's "
+                "own are frozen", t->model->adapter->lora.r,
+                (double)t->model->adapter->params.count / 1e6);
     if (t->train != NULL)
         bn_info("steps: %ld of %llu examples in all, %llu an epoch",
                 t->total_steps,

@@ -155,8 +155,9 @@ static int put_manifest(struct bn_saver *v, const struct bn_ckpt_shard *all,
     const char *out = s->run->output_dir;
     json_t *loop = bn_saved_json(&v->state, s->run);
     char *print = bn_saved_fingerprint(s);
+    struct bn_ckpt_of of = bn_saved_of(s);
     int rc = bn_ckpt_commit(v->tmp, out, v->state.step, all,
-                            (size_t)s->info.size, &s->cfg, print, loop, err);
+                            (size_t)s->info.size, &of, print, loop, err);
 
     if (rc == 0) {
         bool best = s->run->eval.load_best_model_at_end && v->state.has_best;

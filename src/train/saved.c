@@ -81,17 +81,44 @@ int bn_saved_parse(const json_t *o, const char *where, struct bn_saved *s,
     return 0;
 }
 
+/* What an adapter that was gone on from says; lora_* keys are in the run's own
+ * text. */
+static char *adapter_text(const struct bn_session *s)
+{
+    const struct bn_adapter *a = s->trainer->model->adapter;
+
+    if (a == NULL || s->run->lora.adapter == NULL)
+        return bn_strdup("");
+    json_t *o = bn_lora_json(&a->lora);
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *line = bn_asprintf("adapter: %s\n", text);
+
+    free(text);
+    json_decref(o);
+    return line;
+}
+
 char *bn_saved_fingerprint(const struct bn_session *s)
 {
     char *keys = bn_run_trajectory(s->run);
     char hex[BN_HASH_HEX];
+    char *lora = adapter_text(s);
     char *all = bn_asprintf(
-        "%sglobal batch: %llu\ndata: %s\n", keys,
+        "%s%sglobal batch: %llu\ndata: %s\n", keys, lora,
         (unsigned long long)bn_plan_global_batch(&s->trainer->plan),
         bn_hash_hex(bn_tokens_hash(s->train), hex));
 
     free(keys);
+    free(lora);
     return all;
+}
+
+struct bn_ckpt_of bn_saved_of(const struct bn_session *s)
+{
+    const struct bn_adapter *a = s->trainer->model->adapter;
+
+    return (struct bn_ckpt_of){&s->cfg, a != NULL ? &a->lora : NULL,
+                               s->trainer->base};
 }
 
 struct bn_ckpt_shard bn_saved_shard(const struct bn_session *s)

@@ -18,6 +18,8 @@ int bn_saved_parse(const json_t *o, const char *where, struct bn_saved *s,
  * trajectory, the global batch, and the data itself. Malloc'ed. */
 char *bn_saved_fingerprint(const struct bn_session *s);
 
+/* What a checkpoint of this run is about; borrowed from the session. */
+struct bn_ckpt_of bn_saved_of(const struct bn_session *s);
 /* What this rank writes: nobody else holds it. */
 struct bn_ckpt_shard bn_saved_shard(const struct bn_session *s);
 

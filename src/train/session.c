@@ -6,6 +6,7 @@
 #include "base/signal.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "ckpt/peft.h"
 #include "comm/nccl.h"
 #include "train/device.h"
 #include "train/phase.h"
@@ -172,6 +173,29 @@ static int open_ranks(struct bn_session *s, struct bn_err *err)
                         (int)m->context_parallel_size, err);
 }
 
+/* Checkpoints of adapters name the frozen model by its weights: each rank
+ * reads a share of the tensors. */
+static int name_base(struct bn_session *s, struct bn_err *err)
+{
+    struct bn_trainer *t = s->trainer;
+    struct bn_hash h = {0};
+    int64_t v[2];
+
+    if (t->optim == NULL || t->model->adapter == NULL)
+        return 0;
+    int rc = bn_peft_base_hash(s->run->model.model_name_or_path, s->info.size,
+                               s->info.rank, &h, err);
+    if (bn_session_agree(s, rc, NULL, err) < 0)
+        return -1;
+    v[0] = (int64_t)h.hi;
+    v[1] = (int64_t)h.lo;
+    if (s->info.size > 1
+        && s->world->ops->allreduce(s->world, v, BN_I64, 2, BN_SUM, err) < 0)
+        return -1;
+    bn_hash_hex((struct bn_hash){(uint64_t)v[0], (uint64_t)v[1]}, t->base);
+    return 0;
+}
+
 static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
                     struct bn_err *err)
 {
@@ -192,7 +216,9 @@ static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
     bn_phase_set("load", 0);
     s->trainer = bn_trainer_create(s->run, &s->cfg, s->train, s->eval,
                                    max_tokens, s->dev, &s->mesh, err);
-    return bn_session_agree(s, s->trainer != NULL ? 0 : -1, NULL, err);
+    if (bn_session_agree(s, s->trainer != NULL ? 0 : -1, NULL, err) < 0)
+        return -1;
+    return name_base(s, err);
 }
 
 int bn_session_agree(struct bn_session *s, int rc, struct bn_word *word,

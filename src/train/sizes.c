@@ -8,6 +8,7 @@
 #include "optim/adamw.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Logits of one chunk: enough rows for an efficient product, little enough
  * to stay small beside the activations. A pair that does not fit needs its
@@ -37,6 +38,44 @@ int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
         bn_debug("%s: %s", path, notes.s);
     bn_str_release(&notes);
     free(path);
+    return rc;
+}
+
+/* Names from a list of the run file into one of an adapter. */
+static void take_names(const struct bn_run_list *from, char ***to, size_t *n)
+{
+    for (size_t i = 0; i < from->n; i++)
+        bn_lora_add_name(to, n, from->v[i]);
+}
+
+int bn_trainer_lora(const struct bn_run *run, const struct bn_model_config *cfg,
+                    struct bn_lora *lora, struct bn_err *err)
+{
+    const struct bn_run_lora *r = &run->lora;
+    const struct bn_run_list *t = &r->lora_target_modules;
+    const char *where = "lora_r";
+    struct bn_lora l = {0};
+    int rc = 0;
+
+    if (r->adapter != NULL) {
+        where = r->adapter;
+        rc = bn_lora_load(&l, r->adapter, err);
+    } else if (r->lora_r > 0) {
+        l = (struct bn_lora){.r = (int)r->lora_r,
+                             .alpha = r->lora_alpha,
+                             .dropout = r->lora_dropout,
+                             .rslora = r->use_rslora};
+        if (t->n == 1 && strcmp(t->v[0], "all-linear") == 0)
+            bn_lora_all_linear(&l);
+        else
+            take_names(t, &l.target, &l.ntarget);
+        take_names(&r->modules_to_save, &l.save, &l.nsave);
+    }
+    if (rc == 0 && l.r > 0)
+        rc = bn_lora_check(&l, cfg, where, err);
+    if (rc < 0)
+        bn_lora_release(&l);
+    *lora = l;
     return rc;
 }
 
@@ -108,6 +147,39 @@ int bn_sizes_depth(const struct bn_mesh *mesh, int n)
     return n < most ? n : most;
 }
 
+/* The tables of the model and its adapter, and what is trained of them. */
+static int tables(struct bn_sizes *l, const struct bn_part *part,
+                  struct bn_err *err)
+{
+    struct bn_params *trained = &l->params;
+
+    if (bn_sizes_adapter(l) != NULL) {
+        if (bn_params_init_lora(&l->adapter.params, l->cfg, part,
+                                &l->adapter.lora, err) < 0)
+            return -1;
+        trained = &l->adapter.params;
+    }
+    if (bn_sizes_adapter(l) != NULL && l->run->mesh.zero_stage > 1)
+        return bn_fail(err, BN_ERR_USAGE, "zero_stage: 2 is for whole models:"
+                       " an adapter's gradients are small, and stage 1 "
+                       "shards the rest");
+    bn_params_pad(trained, l->mesh->data.size);
+    bn_optim_range(trained, &l->mesh->data, &l->begin, &l->count);
+    if (l->training && l->run->mesh.zero_stage > 1 && l->mesh->data.size > 1) {
+        l->params.keep = l->begin;
+        l->params.kept = l->count;
+    }
+    l->elems = l->params.elems;
+    l->trained = trained->elems;
+    return 0;
+}
+
+/* What n elements take of an arena. */
+static size_t bytes(size_t n, size_t size)
+{
+    return (n * size + BN_ARENA_ALIGN - 1) / BN_ARENA_ALIGN * BN_ARENA_ALIGN;
+}
+
 int bn_sizes_init(struct bn_sizes *l, const struct bn_run *run,
                    const struct bn_model_config *cfg,
                    const struct bn_mesh *mesh, struct bn_set_size train,
@@ -122,19 +194,18 @@ int bn_sizes_init(struct bn_sizes *l, const struct bn_run *run,
     l->type = run->model.dtype == BN_RUN_COMPUTE_BFLOAT16 ? BN_BF16 : BN_F32;
     shape(l, sets, max_tokens);
     if (check_mesh(run, mesh, err) < 0 || my_part(l, &part, err) < 0
-        || bn_params_init(&l->params, cfg, &part, err) < 0)
+        || bn_params_init(&l->params, cfg, &part, err) < 0
+        || bn_trainer_lora(run, cfg, &l->adapter.lora, err) < 0
+        || tables(l, &part, err) < 0)
         return -1;
-    bn_params_pad(&l->params, mesh->data.size);
-    bn_optim_range(&l->params, &mesh->data, &l->begin, &l->count);
-    if (l->training && run->mesh.zero_stage > 1 && mesh->data.size > 1) {
-        l->params.keep = l->begin;
-        l->params.kept = l->count;
-    }
-    l->elems = l->params.elems;
-    size_t model = bn_model_bytes(cfg, &l->params, l->type, l->shape.max_pos,
-                                  l->training);
-    l->weights = l->elems * bn_dtype_size(l->type);
-    l->gradients = l->training ? bn_model_grad_bytes(&l->params) : 0;
+    size_t model = bn_model_bytes(cfg, &l->params, bn_sizes_adapter(l),
+                                  l->type, l->shape.max_pos, l->training);
+    size_t adapter = bn_sizes_adapter(l) != NULL ? l->trained : 0;
+    l->weights = bytes(l->elems, bn_dtype_size(l->type))
+                 + bytes(adapter, bn_dtype_size(l->type));
+    l->gradients = !l->training ? 0
+                   : adapter > 0 ? bytes(adapter, sizeof(float))
+                                 : bn_model_grad_bytes(&l->params);
     l->tables = model - l->weights - l->gradients;
     l->optimizer = l->training ? bn_optim_bytes(l->type, l->count) : 0;
     l->nacts = l->training
@@ -147,6 +218,8 @@ int bn_sizes_init(struct bn_sizes *l, const struct bn_run *run,
 void bn_sizes_release(struct bn_sizes *l)
 {
     bn_params_release(&l->params);
+    bn_params_release(&l->adapter.params);
+    bn_lora_release(&l->adapter.lora);
 }
 
 size_t bn_sizes_state_bytes(const struct bn_sizes *l)

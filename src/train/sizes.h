@@ -33,7 +33,9 @@ struct bn_sizes {
     struct bn_shape_plan shape;
     struct bn_params params; /* this rank's; the trainer's model takes it */
     size_t elems;            /* of its flat buffer */
-    size_t begin, count;     /* this rank's range of it (ZeRO) */
+    struct bn_adapter adapter; /* this rank's; lora.r 0: none */
+    size_t trained;            /* elements that are trained: of either */
+    size_t begin, count;       /* this rank's range of them (ZeRO) */
     size_t weights, gradients, tables, optimizer; /* bytes */
     int nacts; /* micro-batches in flight */
 };
@@ -42,6 +44,17 @@ struct bn_sizes {
  * with init random, from config_name. */
 int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
                       struct bn_err *err);
+
+/* The adapter that the run asks for, by lora_r or adapter, held against the
+ * model; r 0: none. Release it. */
+int bn_trainer_lora(const struct bn_run *run, const struct bn_model_config *cfg,
+                    struct bn_lora *lora, struct bn_err *err);
+
+/* The adapter of a layout; NULL: there is none. */
+static inline const struct bn_adapter *bn_sizes_adapter(const struct bn_sizes *l)
+{
+    return l->adapter.lora.r > 0 ? &l->adapter : NULL;
+}
 
 /* train.n 0: no training. max_tokens: of what is scored besides, or 0. What
  * this build does not do is refused (class usage). */

@@ -156,7 +156,8 @@ static int reduce(struct bn_trainer *t, const struct micros *m,
 
         v[0] += b->ntok;
         if (b->ntok > 0)
-            v[1] += bn_batch_flops(&t->model->cfg, b);
+            v[1] += bn_batch_flops(&t->model->cfg,
+                                   bn_sizes_adapter(&t->sizes), b);
     }
     if (bn_step_sum(t->mesh, v, 2, err) < 0
         || bn_step_sum_metrics(t->mesh, r->metrics, err) < 0)
@@ -214,8 +215,11 @@ static int run_micros(struct bn_trainer *t, long step, struct micros *m,
     if (denominators(t, m, &r->examples, err) < 0)
         return -1;
     bn_model_zero_grad(t->model);
-    if (bn_pipeline_train(t, m->m, m->n, r->metrics, &at, &r->dropped, err)
-        < 0)
+    t->model->dropout.on = true;
+    t->model->dropout.step = (uint64_t)step;
+    rc = bn_pipeline_train(t, m->m, m->n, r->metrics, &at, &r->dropped, err);
+    t->model->dropout.on = false;
+    if (rc < 0)
         return blame(t, step, m, at, at, err);
     if (agree_to_drop(t, m->n, &r->dropped, err) < 0)
         return -1;

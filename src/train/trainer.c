@@ -84,13 +84,15 @@ static int make_state(struct bn_trainer *t, struct bn_err *err)
     if (t->dev->op.arena_init(t->dev, &t->state, "model",
                               bn_sizes_state_bytes(l), err) < 0)
         return -1;
-    t->model = bn_model_create(l->cfg, &l->params, l->type, l->shape.max_pos,
-                               training, t->dev, t->mesh, &t->state, err);
+    t->model = bn_model_create(l->cfg, &l->params, bn_sizes_adapter(l),
+                               l->type, l->shape.max_pos, training, t->dev,
+                               t->mesh, &t->state, err);
     if (t->model == NULL)
         return -1;
     if (!training)
         return 0;
     struct bn_optim_conf oc = optim_conf(t->run);
+    t->model->dropout.seed = (uint64_t)t->run->seed;
     t->optim = bn_optim_create(&oc, t->model, l->begin, l->count, &t->state,
                                err);
     return t->optim != NULL ? 0 : -1;

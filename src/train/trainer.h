@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "conf/conf.h"
 #include "data/data.h"
 #include "data/order.h"
@@ -38,6 +39,7 @@ struct bn_trainer {
     struct bn_head head;
     struct bn_loss_denom eval_denom; /* of 'eval', once it was counted */
     bool eval_counted;
+    char base[BN_HASH_HEX]; /* of the frozen model's weights; "": none is */
     struct bn_plan plan; /* order of the training examples */
     struct bn_schedule schedule;
     long total_steps;
@@ -85,8 +87,11 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
 
 /* FLOPs of one forward and backward pass over the batch: 6 per matrix weight
  * and token (the head's only where a row is scored), 12 * heads * head_dim a
- * layer and visible (query, key) pair. Recomputation is not counted. */
+ * layer and visible (query, key) pair. Recomputation is not counted. With an
+ * adapter (NULL: none) 4 per weight that is frozen and 6 per one that is
+ * trained. */
 double bn_batch_flops(const struct bn_model_config *cfg,
+                      const struct bn_adapter *adapter,
                       const struct bn_batch *b);
 
 #endif

@@ -99,7 +99,8 @@ static double save(struct bench *x)
 
     must(bn_ckpt_begin(tmp, &err), &err);
     must(bn_ckpt_write_shard(tmp, &s, data, &err), &err);
-    must(bn_ckpt_commit(tmp, x->dir, 1, &s, 1, &x->cfg, "", loop, &err),
+    const struct bn_ckpt_of of = {.cfg = &x->cfg};
+    must(bn_ckpt_commit(tmp, x->dir, 1, &s, 1, &of, "", loop, &err),
          &err);
     double t = bn_now() - t0;
     json_decref(loop);

@@ -46,10 +46,11 @@ static void save(const char *dir, const struct bn_params *ps)
     }
     const float *const data[3] = {part[0], part[1], part[2]};
     json_t *loop = json_pack("{s:i}", "step", 5);
+    const struct bn_ckpt_of of = {.cfg = &cfg};
     assert_int_equal(bn_ckpt_begin(tmp, &err), 0);
     assert_int_equal(bn_ckpt_write_shard(tmp, &s, data, &err), 0);
     assert_int_equal(
-        bn_ckpt_commit(tmp, dir, 5, &s, 1, &cfg, "", loop, &err), 0);
+        bn_ckpt_commit(tmp, dir, 5, &s, 1, &of, "", loop, &err), 0);
     json_decref(loop);
     for (int k = 0; k < 3; k++)
         free(part[k]);

@@ -468,6 +468,14 @@ static void one_problem_each(void **state)
                                     " tensor_parallel_size of at least 2"},
         {"lora_alpha: 8", "r:5:1: lora_alpha has no effect unless lora_r is"
                           " set"},
+        {"adapter: a\nlora_r: 4", "r:5:1: lora_r makes a new adapter and"
+                                  " adapter goes on from one: give one of"
+                                  " them"},
+        {"adapter: a\nlora_alpha: 8",
+         "r:6:1: adapter says rank, alpha, dropout and modules itself: leave"
+         " the lora_* keys out"},
+        {"use_dora: true", "r:5:1: unknown key 'use_dora'; leave it out: DoRA"
+                           " is not supported"},
         {"bad: [", "r:6:1: while parsing a flow node did not find expected"
                    " node content"},
         {"---\nb: 2", "r:5:1: a second document"},
@@ -505,6 +513,9 @@ static void one_problem_each_alone(void **state)
         {RANDOM "config_name: c\ntokenizer_name_or_path: t\nlora_r: 4",
          "r:7:1: adapters on random weights make no sense: lora_r needs init:"
          " pretrained"},
+        {RANDOM "config_name: c\ntokenizer_name_or_path: t\nadapter: a",
+         "r:7:1: adapters on random weights make no sense: adapter needs"
+         " init: pretrained"},
         {SFT "model_name_or_path: o",
          "r:2:1: output_dir is the folder of the model; it would be"
          " overwritten"},

@@ -51,9 +51,9 @@ static void load_model(struct fixture *f, const char *variant,
     must(bn_model_config_load(&cfg, path, NULL, &err), &err);
     struct bn_part part = bn_part_whole(&cfg);
     must(bn_params_init(&ps, &cfg, &part, &err), &err);
-    size_t bytes = bn_model_bytes(&cfg, &ps, t, CAPACITY, false);
+    size_t bytes = bn_model_bytes(&cfg, &ps, NULL, t, CAPACITY, false);
     must(f->dev->op.arena_init(f->dev, &f->state, "model", bytes, &err), &err);
-    f->m = bn_model_create(&cfg, &ps, t, CAPACITY, false, f->dev, &f->mesh,
+    f->m = bn_model_create(&cfg, &ps, NULL, t, CAPACITY, false, f->dev, &f->mesh,
                            &f->state, &err);
     if (f->m == NULL)
         fail_msg("%s", err.text);

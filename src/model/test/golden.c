@@ -59,9 +59,9 @@ static void load_model(struct fixture *f, const char *variant,
     must(bn_model_config_load(&cfg, cfg_path, NULL, &err), &err);
     struct bn_part part = bn_part_whole(&cfg);
     must(bn_params_init(&ps, &cfg, &part, &err), &err);
-    size_t bytes = bn_model_bytes(&cfg, &ps, t, 64, true);
+    size_t bytes = bn_model_bytes(&cfg, &ps, NULL, t, 64, true);
     must(f->dev->op.arena_init(f->dev, &f->state, "model", bytes, &err), &err);
-    f->m = bn_model_create(&cfg, &ps, t, 64, true, f->dev, &f->mesh,
+    f->m = bn_model_create(&cfg, &ps, NULL, t, 64, true, f->dev, &f->mesh,
                            &f->state, &err);
     if (f->m == NULL)
         fail_msg("%s", err.text);

@@ -229,10 +229,10 @@ static void set_up(struct bench *x)
     struct bn_part part = bn_part_whole(&cfg);
     must(bn_params_init(&ps, &cfg, &part, &err), &err);
     size_t n = ps.elems;
-    size_t bytes = bn_model_bytes(&cfg, &ps, o->t, o->length, true)
+    size_t bytes = bn_model_bytes(&cfg, &ps, NULL, o->t, o->length, true)
                    + bn_optim_bytes(o->t, n);
     must(x->dev->op.arena_init(x->dev, &x->state, "model", bytes, &err), &err);
-    x->m = bn_model_create(&cfg, &ps, o->t, o->length, true, x->dev, &x->mesh,
+    x->m = bn_model_create(&cfg, &ps, NULL, o->t, o->length, true, x->dev, &x->mesh,
                            &x->state, &err);
     x->optim = bn_optim_create(&oc, x->m, 0, n, &x->state, &err);
     weights(x);
