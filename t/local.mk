@@ -26,7 +26,7 @@ SHARNESS_TESTS = \
 	t/t6110-emulated-generate.t \
 	t/t6120-emulated-ranks.t \
 	t/t7001-resume.t \
-	t/t4300-lora.t \
+	t/t4310-lora.t \
 	t/t4202-train-features.t \
 	t/t4300-observe.t \
 	t/t4201-bad-input.t \

@@ -97,7 +97,8 @@ static void trainer_memory(const struct bn_trainer *t,
     const struct bn_model *m = t->model;
     struct bn_sizes l = t->sizes;
     const char *w = m->w;
-    const char *g = (const char *)(m->shard != NULL ? m->shard->kept : m->g);
+    const char *g = (const char *)(m->shard != NULL ? m->shard->kept
+                                                    : bn_model_trained(m).g);
     const char *tables = (const char *)m->cosine;
     const char *end = t->state.base + t->state.used;
     const char *opt = t->optim != NULL ? (const char *)t->optim->m : end;

@@ -90,6 +90,10 @@ test_expect_success 'memory: neither gradients nor optimizer for frozen weights'
 	EOF
 '
 
+test_expect_success 'and the report at the end of a run has what was planned' '
+    burnish plan --json --set lora_dropout=0.1 run.yaml >plan.json &&
+    python3 "$BN_SRCDIR/t/observe.py" plan sft/metrics.jsonl plan.json
+'
 test_expect_success 'scores and evaluation with an adapter are those of the merged model' '
     head -n 6 sft.jsonl | sed "s/\"prompt\": \"\(.*\)\", \"completion\": \"/\"text\": \"\1/" >texts.jsonl &&
     for a in sft orpo chosen; do
