@@ -94,6 +94,21 @@ test_expect_success 'and the report at the end of a run has what was planned' '
     burnish plan --json --set lora_dropout=0.1 run.yaml >plan.json &&
     python3 "$BN_SRCDIR/t/observe.py" plan sft/metrics.jsonl plan.json
 '
+test_expect_success 'on an emulated GPU every operation has a kernel, and trains alike' '
+    set -- --set lora_dropout=0.2 --set "modules_to_save=[norm]" --set max_steps=3 &&
+    burnish-train --set output_dir=cpu "$@" run.yaml &&
+    "$BN_BUILDDIR/src/cmd/burnish-train-emu" --set device=cuda --strict-device \
+        --set output_dir=gpu "$@" run.yaml &&
+    python3 - <<-\EOF
+	import json
+	a, b = ([r for r in map(json.loads, open(d + "/metrics.jsonl")) if r["kind"] == "train"]
+	        for d in ("cpu", "gpu"))
+	assert len(a) == len(b) == 3
+	for x, y in zip(a, b):
+	    assert abs(x["loss"] - y["loss"]) <= 5e-6 * x["loss"], (x, y)
+	    assert abs(x["grad_norm"] - y["grad_norm"]) <= 5e-5 * x["grad_norm"], (x, y)
+	EOF
+'
 test_expect_success 'scores and evaluation with an adapter are those of the merged model' '
     head -n 6 sft.jsonl | sed "s/\"prompt\": \"\(.*\)\", \"completion\": \"/\"text\": \"\1/" >texts.jsonl &&
     for a in sft orpo chosen; do
