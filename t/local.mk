@@ -14,7 +14,7 @@ include t/slurm/local.mk
 SHARNESS_TESTS = \
 	t/t5100-layouts.t \
 	t/t5110-generate-ranks.t \
-	t/t5110-lora-ranks.t \
+	t/t5120-lora-ranks.t \
 	t/t5200-plan.t \
 	t/t7110-layouts.t \
 	t/t7120-kills.t \

@@ -97,6 +97,16 @@ done <<EOT
 4 lora-orpo $pp=2 $batch=2 dtype=bfloat16
 EOT
 
+test_expect_success 'generation beside an adapter is that of one rank' '
+    for n in 1 2; do
+        bn_ranks $n burnish-generate --model base-sft/model --adapter sft-1/adapter \
+            --dtype float32 --max-new-tokens 24 --tensor-parallel-size $n --threads 1 \
+            "Once upon" "A dog" >gen-$n || return 1
+    done && test_cmp gen-1 gen-2 &&
+    burnish-generate --model base-sft/model --dtype float32 --max-new-tokens 24 \
+        "Once upon" "A dog" >gen-0 && ! cmp gen-0 gen-1
+'
+
 # --- Checkpoints -------------------------------------------------------------
 
 # from A STEP B: folder B as run A was when step STEP was saved
