@@ -124,11 +124,11 @@ test_expect_success 'sequential: the points in turn in one job' '
 '
 
 test_expect_success 'mps: a daemon for the job, and it is gone afterwards' '
-    TMPDIR=$PWD/tmp && export TMPDIR && mkdir tmp &&
+    TMPDIR=$bn_dir/t && export TMPDIR && mkdir "$TMPDIR" &&
     sweep shared jobs 1 "gpus_per_node: 1" "tasks_per_node: 4" "template: mps" && run shared &&
-    unset TMPDIR && cat mps >&2 &&
+    tmp=$TMPDIR && unset TMPDIR && cat mps >&2 &&
     id=$(burnish sweep status --json shared.yaml | jq -r ".points[0].job") &&
-    pipe=$PWD/tmp/burnish-mps-$(id -u)-$id/pipe &&
+    pipe=$tmp/burnish-mps-$(id -u)-$id/pipe &&
     for i in 0 1 2 3; do rank "$i of 4" n1 0 1 1 0 "$pipe" || return 1; done >want &&
     test_cmp want ranks &&
     head -n 1 mps >first && echo "start $pipe" >want && test_cmp want first &&
