@@ -72,14 +72,15 @@ static int gone(const struct bn_nccl *w, struct bn_str *out)
 int bn_nccl_lost(const struct bn_nccl *w, const char *what, struct bn_err *err)
 {
     struct bn_str who = {0};
-    int rc = 0;
+    int rc = 0, n = gone(w, &who);
 
-    /* What a rank says itself comes first. */
-    for (int r = 0; r < w->size && w->watch.failed != NULL; r++)
-        if (r != w->rank && w->watch.failed(w->watch.arg, r, err) < 0)
-            return -1;
-    int n = gone(w, &who);
-    if (n > 0)
+    /* What a rank says itself comes first, and is looked for after those that
+     * are gone: one that ended because of another did so after that was told.
+     */
+    for (int r = 0; r < w->size && w->watch.failed != NULL && rc == 0; r++)
+        if (r != w->rank)
+            rc = w->watch.failed(w->watch.arg, r, err);
+    if (rc == 0 && n > 0)
         rc = bn_fail(err, BN_ERR_AGAIN,
                      "rank %s %s gone: the process%s ended"
                      " while this one waited in %s",

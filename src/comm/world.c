@@ -181,21 +181,25 @@ static void describe(const struct bn_world *w, struct bn_str *out)
 }
 
 /* Any rank that is lost ends the job: this one may wait for one that waits
- * for it. */
+ * for it. Failures that ranks tell of come before processes that are gone,
+ * and are looked for after them: a process that ended because another rank
+ * failed did so after that was told. */
 static int anyone_lost(struct bn_world *w, const char *what)
 {
-    for (int r = 0; r < w->size; r++) {
-        if (r == w->rank)
-            continue;
-        if (w->watch.failed != NULL
+    int gone = -1;
+
+    for (int r = w->size - 1; r >= 0; r--)
+        if (r != w->rank && bn_peer_gone(&w->peer[r], w->peer[w->rank].host))
+            gone = r;
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank && w->watch.failed != NULL
             && w->watch.failed(w->watch.arg, r, &w->why) < 0)
             return -1;
-        if (bn_peer_gone(&w->peer[r], w->peer[w->rank].host))
-            return bn_fail(&w->why, BN_ERR_AGAIN, "rank %d is gone: its "
-                           "process %lld ended while this one waited in %s",
-                           r, (long long)w->peer[r].pid, what);
-    }
-    return 0;
+    if (gone < 0)
+        return 0;
+    return bn_fail(&w->why, BN_ERR_AGAIN, "rank %d is gone: its process %lld "
+                   "ended while this one waited in %s", gone,
+                   (long long)w->peer[gone].pid, what);
 }
 
 static int wait_for(struct bn_world *w, const char *what, struct bn_err *err)

@@ -377,8 +377,10 @@ int main(int argc, char **argv)
     if (rc == 0)
         bn_comm_destroy(w);
     fflush(stdout);
-    if (rc < 0)
+    if (rc < 0) {
+        sleep(3); /* so that nobody takes this one's end for the cause */
         _exit((int)err.code);
+    }
     bn_boot_destroy(boot);
     return failures > 0 ? 1 : 0;
 }

@@ -226,8 +226,9 @@ static void products(void)
     for (int i = 0; i < 4; i++) {
         size_t mark = arena.used;
         size_t rows = (size_t)w[i].rows, cols = (size_t)w[i].cols;
-        struct args a = {.m = {fill(BN_BF16, rows * cols), w[i].rows,
-                               w[i].cols, NULL}};
+        struct args a = {.m = {.data = fill(BN_BF16, rows * cols),
+                               .rows = w[i].rows,
+                               .cols = w[i].cols}};
 
         a.p[0] = fill(BN_BF16, (size_t)size.tokens * rows);
         a.p[1] = fill(BN_BF16, (size_t)size.tokens * cols);
@@ -329,7 +330,9 @@ static void head(void)
     size_t mark = arena.used, rows = (size_t)size.chunk;
     size_t n = rows * (size_t)size.vocab;
     size_t w = (size_t)size.vocab * size.hidden;
-    struct args a = {.m = {fill(BN_BF16, w), size.vocab, size.hidden, NULL}};
+    struct args a = {.m = {.data = fill(BN_BF16, w),
+                           .rows = size.vocab,
+                           .cols = size.hidden}};
     int32_t *host = malloc((rows + 1) * sizeof(*host));
 
     if (host == NULL)
