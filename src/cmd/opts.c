@@ -189,8 +189,10 @@ int bn_verb_find(const struct bn_verb *verbs,
 
     for (; verbs[n].name != NULL && n < BN_COUNT(names); n++) {
         names[n] = verbs[n].name;
-        if (operands->n > 0 && strcmp(operands->v[0], verbs[n].name) == 0)
+        if (operands->n > 0 && strcmp(operands->v[0], verbs[n].name) == 0) {
+            bn_str_release(&all);
             return (int)n;
+        }
         bn_str_addf(&all, "%s%s", n > 0 ? ", " : "", verbs[n].name);
     }
     near = operands->n > 0 ? bn_str_nearest(operands->v[0], names, n) : NULL;
