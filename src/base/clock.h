@@ -5,4 +5,8 @@
 double bn_now(void);
 double bn_wall_time(void);
 
+/* For a loop that looks for something and has 'waited' seconds: let others
+ * run, ever more. */
+void bn_rest(double waited);
+
 #endif

@@ -11,7 +11,6 @@
 #include "ops/cuda.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,16 +21,6 @@
 static const double announce_after = 0.2; /* seconds of waiting */
 static const double abort_max = 30;       /* that an abort may take */
 static const double remote_max = 3; /* to see whose end NCCL has noticed */
-
-static void rest(double waited)
-{
-    if (waited < 0.001) {
-        sched_yield();
-        return;
-    }
-    struct timespec t = {.tv_nsec = waited < 0.1 ? 50000 : 1000000};
-    nanosleep(&t, NULL);
-}
 
 static struct timespec after(clockid_t clock, double seconds)
 {
@@ -187,7 +176,7 @@ int bn_nccl_begin(struct bn_nccl_group *g, const char *what, struct bn_err *err)
     retire(w);
     while (!w->broken && w->flying == BN_NCCL_FLIGHTS) {
         pthread_mutex_unlock(&w->lock);
-        rest(bn_now() - t0);
+        bn_rest(bn_now() - t0);
         pthread_mutex_lock(&w->lock);
         retire(w);
     }
@@ -229,7 +218,7 @@ int bn_nccl_done(struct bn_nccl_group *g, ncclResult_t r, struct bn_err *err)
 
     while (!w->broken && r == ncclInProgress) {
         pthread_mutex_unlock(&w->lock);
-        rest(bn_now() - t0);
+        bn_rest(bn_now() - t0);
         pthread_mutex_lock(&w->lock);
         ncclResult_t got;
         if (!w->broken)
@@ -273,7 +262,7 @@ static int wait_for(struct bn_nccl *w, struct bn_err *err)
             rc = fail_as(w, err);
         pthread_mutex_unlock(&w->lock);
         if (!over && rc == 0)
-            rest(bn_now() - t0);
+            bn_rest(bn_now() - t0);
         e = over ? e : cudaSuccess;
     }
     return rc;
@@ -302,7 +291,7 @@ int bn_nccl_settle(struct bn_nccl_group *g, ncclComm_t comm, ncclResult_t r,
     while (r == ncclInProgress && rc == 0) {
         double waited = bn_now() - t0;
 
-        rest(waited);
+        bn_rest(waited);
         if (!announced && waited >= announce_after) {
             bn_nccl_announce(g, call);
             announced = true;

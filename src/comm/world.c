@@ -7,7 +7,6 @@
 #include "base/times.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -150,17 +149,6 @@ static bool progress(struct bn_world *w)
     return w->n == 0;
 }
 
-/* Nothing has come: let other ranks of this machine run, ever more. */
-static void rest(double waited)
-{
-    if (waited < 0.001) {
-        sched_yield();
-        return;
-    }
-    struct timespec t = {.tv_nsec = waited < 0.1 ? 50000 : 1000000};
-    nanosleep(&t, NULL);
-}
-
 /* The ranks that something is waited for from: "2 (load), 5 (step 7)". */
 static void describe(const struct bn_world *w, struct bn_str *out)
 {
@@ -228,7 +216,7 @@ static int wait_for(struct bn_world *w, const char *what, struct bn_err *err)
             bn_str_release(&who);
             say += say_after;
         }
-        rest(waited);
+        bn_rest(waited);
     }
     if (!w->broken)
         return 0;
