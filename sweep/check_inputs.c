@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "ckpt/hf.h"
 #include "data/data.h"
@@ -161,16 +160,11 @@ static int open_data(struct inputs *in, struct data *d,
                      struct bn_err *err)
 {
     struct bn_data_opts o, e;
-    char *template = NULL;
-    size_t len;
+    char *template;
     int rc;
 
-    if (run->data.chat_template != NULL) {
-        template = bn_file_read(run->data.chat_template, 16 << 20, &len, err);
-        if (template == NULL)
-            return -1;
-    }
-    bn_session_data_opts(&o, run, template);
+    if (bn_session_data_opts(&o, run, &template, err) < 0)
+        return -1;
     d->whole = true;
     d->bound = o.task == BN_DATA_PREFERENCE ? 2 * o.max_length : o.max_length;
     rc = peek(in, &o, t, d, &d->train, err);

@@ -1,6 +1,5 @@
 /* burnish plan: memory and communication of a run, before it starts. */
 #include "config.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
@@ -32,17 +31,12 @@ static int data_lengths(const struct bn_run *run, struct bn_set_size *train,
     struct bn_tokens *sets[2] = {NULL, NULL};
     struct bn_set_size *out[2] = {train, eval};
     struct bn_data_opts o;
-    char *template = NULL;
-    size_t len;
+    char *template;
 
-    if (run->data.chat_template != NULL) {
-        template = bn_file_read(run->data.chat_template, 16 << 20, &len, err);
-        if (template == NULL)
-            return -1;
-    }
+    if (bn_session_data_opts(&o, run, &template, err) < 0)
+        return -1;
     struct bn_tokenizer *t =
         bn_tokenizer_open(run->model.tokenizer_name_or_path, err);
-    bn_session_data_opts(&o, run, template);
     int rc = t != NULL ? bn_tokens_make(&sets[0], &sets[1], &o, t, err) : -1;
     for (int i = 0; rc == 0 && i < 2; i++)
         if (sets[i] != NULL)

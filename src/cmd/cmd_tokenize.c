@@ -8,12 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/signal.h"
 #include "data/data.h"
 #include "train/data_opts.h"
-
-enum { TEMPLATE_MAX = 16 << 20 };
 
 static const char usage[] =
     "usage: burnish tokenize [OPTION...] RUN.yaml\n"
@@ -50,20 +47,13 @@ static int tokenize(const struct bn_run *run, int64_t n, struct bn_err *err)
     struct bn_tokenizer *t;
     struct bn_data_opts o;
     char *template = NULL;
-    size_t len;
     int rc = -1;
 
     t = bn_tokenizer_open(run->model.tokenizer_name_or_path, err);
     if (t == NULL)
         return -1;
-    if (run->data.chat_template != NULL) {
-        template = bn_file_read(run->data.chat_template, TEMPLATE_MAX, &len,
-                                err);
-        if (template == NULL)
-            goto out;
-    }
-    bn_session_data_opts(&o, run, template);
-    if (bn_tokens_make(&train, &eval, &o, t, err) < 0)
+    if (bn_session_data_opts(&o, run, &template, err) < 0
+        || bn_tokens_make(&train, &eval, &o, t, err) < 0)
         goto out;
     rc = train != NULL ? show(train, "train", n, t, err) : 0;
     if (rc == 0 && eval != NULL && o.eval_split > 0) {

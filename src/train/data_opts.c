@@ -1,6 +1,10 @@
 #include "config.h"
 #include "train/data_opts.h"
 
+#include "base/file.h"
+
+enum { TEMPLATE_MAX = 16 << 20 };
+
 static enum bn_shape shape_of(const struct bn_run *run)
 {
     static const enum bn_shape shapes[] = {
@@ -43,11 +47,19 @@ static void columns(struct bn_data_opts *o, const struct bn_run_columns *c)
     o->column[BN_COL_TOOLS] = c->tools;
 }
 
-void bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
-                          const char *chat_template)
+int bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
+                         char **chat_template, struct bn_err *err)
 {
     const struct bn_run_data *d = &run->data;
+    size_t len;
 
+    *chat_template = NULL;
+    if (d->chat_template != NULL) {
+        *chat_template =
+            bn_file_read(d->chat_template, TEMPLATE_MAX, &len, err);
+        if (*chat_template == NULL)
+            return -1;
+    }
     bn_data_opts_init(o);
     o->files = (const char *const *)d->train_file.v;
     o->nfiles = d->train_file.n;
@@ -59,7 +71,7 @@ void bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
                                             : BN_DATA_SFT;
     o->shape = shape_of(run);
     columns(o, &d->columns);
-    o->chat_template = chat_template;
+    o->chat_template = *chat_template;
     o->max_length = d->max_length;
     o->max_prompt_length = d->max_prompt_length;
     o->keep_start = d->truncation_mode == BN_RUN_KEEP_START;
@@ -72,4 +84,5 @@ void bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
     o->threads = (int)d->dataset_num_proc;
     o->cache_dir = d->token_cache_dir;
     o->wait_seconds = run->mesh.ddp_timeout;
+    return 0;
 }

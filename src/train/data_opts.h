@@ -6,9 +6,10 @@
 #include "conf/conf.h"
 #include "data/data.h"
 
-/* The data options of a run; 'chat_template' is the text of the template
- * that the run names, or NULL. Strings are borrowed from 'run'. */
-void bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
-                          const char *chat_template);
+/* The data options of a run. Strings are borrowed from 'run' and from
+ * '*chat_template', the text of the template file that the run names
+ * (malloc'ed; NULL if it names none). -1 if that cannot be read. */
+int bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
+                         char **chat_template, struct bn_err *err);
 
 #endif

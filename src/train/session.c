@@ -1,6 +1,5 @@
 #include "config.h"
 #include "train/session.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signal.h"
@@ -30,16 +29,11 @@ static int open_data(struct bn_session *s, unsigned flags, struct bn_err *err)
 {
     const struct bn_run *run = s->run;
     struct bn_data_opts o;
-    char *template = NULL;
-    size_t len;
+    char *template;
     int rc;
 
-    if (run->data.chat_template != NULL) {
-        template = bn_file_read(run->data.chat_template, 16 << 20, &len, err);
-        if (template == NULL)
-            return -1;
-    }
-    bn_session_data_opts(&o, run, template);
+    if (bn_session_data_opts(&o, run, &template, err) < 0)
+        return -1;
     if ((flags & BN_SESSION_TRAIN) == 0 && o.neval_files > 0)
         o.nfiles = 0;
     rc = bn_tokens_make(&s->train, &s->eval, &o, s->tokenizer, err);
