@@ -4,6 +4,7 @@
 #include "sweep/check_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,41 @@ static void check_size(const struct bn_sweep *s, const char *config,
     free(jobs);
 }
 
+/* srun listens on 3 ports, and 2 more for every 48 nodes (slurm.conf(5),
+ * SrunPortRange); without a range the system gives any. */
+static void check_srun_ports(const struct bn_sweep *s, const char *config,
+                             struct bn_problems *p, struct bn_place here)
+{
+    char *range = bn_slurm_config(config, "SrunPortRange");
+    unsigned first, last;
+
+    if (range && sscanf(range, "%u-%u", &first, &last) == 2 && last > 0) {
+        long long need = 3 + 2 * ((s->res.nodes + 47) / 48);
+        if (last < first || last - first + 1 < need)
+            bn_problem_add(p, here, "srun of a run needs %lld ports and Slurm "
+                           "gives it those of SrunPortRange %s: the "
+                           "administrator has to widen it", need, range);
+    }
+    free(range);
+}
+
+/* slurmstepd's PMIx plugin listens at a path in the spool folder; one that is
+ * too long fails when ranks on two nodes first talk. */
+static void check_pmix_socket(const char *config, struct bn_problems *p,
+                              struct bn_place here)
+{
+    enum { SOCKET_MAX = 107 };
+    static const char tail[] = "/stepd.slurm.pmix.4294967295.0";
+    char *spool = bn_slurm_config(config, "SlurmdSpoolDir");
+
+    if (spool && strlen(spool) + sizeof(tail) - 1 > SOCKET_MAX)
+        bn_problem_add(p, here, "SlurmdSpoolDir '%s' is %zu characters long: "
+                       "the socket of Slurm's PMIx would have a longer path "
+                       "than the system allows (%d)", spool, strlen(spool),
+                       SOCKET_MAX);
+    free(spool);
+}
+
 /* Let Slurm itself judge a script of this sweep. */
 static void check_script(const struct bn_sweep *s, struct bn_problems *p,
                          struct bn_place here)
@@ -165,6 +201,8 @@ void bn_check_slurm(struct bn_check *c)
         return;
     }
     check_size(s, config, p, here, c->notes);
+    check_srun_ports(s, config, p, here);
+    check_pmix_socket(config, p, here);
     free(config);
     check_pmix(p, here);
     if (s->res.partition && s->res.time)

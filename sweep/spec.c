@@ -147,10 +147,16 @@ char *bn_sweep_asha_dir(const struct bn_sweep *s)
     return bn_asprintf("%s/.burnish/asha", s->dir);
 }
 
+/* Where a run lies and what it is called: a whole run file says it, and so may
+ * one that is the base of a sweep, which goes before it. */
+static bool is_folder_key(const char *key)
+{
+    return strcmp(key, "output_dir") == 0 || strcmp(key, "run_name") == 0;
+}
+
 bool bn_sweep_owns(const char *key)
 {
-    return strcmp(key, "output_dir") == 0 || strcmp(key, "run_name") == 0
-           || bn_str_starts(key, "asha_");
+    return is_folder_key(key) || bn_str_starts(key, "asha_");
 }
 
 /* --- Values ------------------------------------------------------------ */
@@ -380,7 +386,8 @@ static void read_base(struct bn_sweep *s, const struct bn_yaml *root,
         return;
     }
     for (size_t i = 0; base && i < base->n; i++)
-        if (bn_sweep_owns(base->key[i]->text))
+        if (bn_sweep_owns(base->key[i]->text)
+            && !(s->keep->base_doc && is_folder_key(base->key[i]->text)))
             bn_problem_add(p, base->key[i]->at,
                            "%s is set by the sweep for each point: leave it "
                            "out of base", base->key[i]->text);

@@ -110,4 +110,27 @@ time: 5" 5 && burnish sweep submit chain.yaml &&
     done
 '
 
+# Last, for they change the cluster. A folder is one that slurmctld only reports.
+reconfigure()
+{
+    { sed "/^$1=/d" "$SLURM_CONF" && echo "$1=$2"; } >new.conf &&
+    cp new.conf "$SLURM_CONF" && scontrol reconfigure &&
+    reported() { scontrol show config | grep "^$1 *= "; } && reported "$1"
+}
+
+test_expect_success 'too few ports for the srun of one run' '
+    reconfigure SrunPortRange 61001-61004 &&
+    sweep ports "time: 5
+nodes: 2" &&
+    refused ports "srun of a run needs 5 ports and Slurm gives it those of SrunPortRange 61001-61004" &&
+    reconfigure SrunPortRange 61001-61005 &&
+    sed -i "s/^output_dir: .*/output_dir: wider/" ports.yaml && burnish sweep check ports.yaml
+'
+
+test_expect_success 'a spool folder that is too long for the socket of PMIx' '
+    reconfigure SlurmdSpoolDir /var/$(printf "%080d" 0) &&
+    sweep spool "time: 5" &&
+    refused spool "SlurmdSpoolDir ./var/0*. is 85 characters long: the socket of Slurm.s PMIx"
+'
+
 test_done
