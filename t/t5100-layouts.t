@@ -1,13 +1,9 @@
 #!/bin/sh
 test_description='every layout of 1, 2, 4 and 8 ranks trains alike'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_small_runs
 
-tp=tensor_parallel_size pp=pipeline_parallel_size cp=context_parallel_size
-batch=per_device_train_batch_size accum=gradient_accumulation_steps
 
 # alike N NAME SETS...: both tasks on N ranks as on one
 alike() {

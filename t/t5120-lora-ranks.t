@@ -1,13 +1,9 @@
 #!/bin/sh
 test_description='adapters on ranks: every layout trains alike, and goes on from another'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_small_runs
 
-tp=tensor_parallel_size pp=pipeline_parallel_size cp=context_parallel_size
-batch=per_device_train_batch_size accum=gradient_accumulation_steps
 
 # Models to adapt; then the same runs with adapters. One has normed heads and
 # few KV heads, the other biases; dropout, saved modules, both scales.
@@ -20,9 +16,7 @@ done
 echo 'modules_to_save: [norm]' >>lora-sft.yaml
 printf 'use_rslora: true\nmodules_to_save: [embed_tokens, lm_head]\n' >>lora-orpo.yaml
 for t in sft orpo; do
-    sed 's/^save_strategy.*/save_strategy: steps/; s/^logging_steps.*/logging_steps: 3/' \
-        lora-$t.yaml >save-$t.yaml
-    echo 'save_steps: 4' >>save-$t.yaml
+    bn_saving lora-$t save-$t
 done
 
 # alike N NAME SETS...: both tasks on N ranks as on one
@@ -109,15 +103,8 @@ test_expect_success 'generation beside an adapter is that of one rank' '
 
 # --- Checkpoints -------------------------------------------------------------
 
-# from A STEP B: folder B as run A was when step STEP was saved
-from() {
-    rm -rf "$3" && mkdir "$3" && cp -r "$1/checkpoint-$2" "$3/" &&
-    cp "$1/metrics.jsonl" "$3/"
-}
 same() {
-    (cd $1/checkpoint-10 && cat state-*) >a.bin &&
-    (cd $2/checkpoint-10 && cat state-*) >b.bin && cmp a.bin b.bin &&
-    cmp $1/adapter/adapter_model.safetensors $2/adapter/adapter_model.safetensors
+    bn_same "$1" "$2" adapter/adapter_model.safetensors
 }
 test_expect_success 'checkpoints hold the adapter alone, and name the model' '
     bn_train 1 one save-sft && bn_train 4 four save-sft $tp=2 $batch=2 &&
@@ -140,18 +127,18 @@ test_expect_success 'checkpoints hold the adapter alone, and name the model' '
 '
 for step in 4 8; do
     test_expect_success "at the same layout, from step $step: the same bits" '
-        from one $step one-r && bn_train 1 one-r save-sft &&
+        bn_from one $step one-r && bn_train 1 one-r save-sft &&
         grep "resumed from .one-r/checkpoint-$step. after step $step" one-r.err &&
         same one one-r && $compare --bits one one-r &&
-        from four $step four-r && bn_train 4 four-r save-sft $tp=2 $batch=2 &&
+        bn_from four $step four-r && bn_train 4 four-r save-sft $tp=2 $batch=2 &&
         same four four-r && $compare --bits four four-r &&
-        from pair $step pair-r && bn_train 4 pair-r save-orpo $pp=2 $cp=2 &&
+        bn_from pair $step pair-r && bn_train 4 pair-r save-orpo $pp=2 $cp=2 &&
         same pair pair-r && $compare --bits pair pair-r
     '
 done
 while read -r run step task n sets; do
     test_expect_success "$run at $step goes on alike: $n ranks, $sets" '
-        from $run $step other && bn_train $n other save-$task $sets &&
+        bn_from $run $step other && bn_train $n other save-$task $sets &&
         grep "after step $step" other.err && $compare $run other
     '
 done <<EOT
@@ -169,7 +156,7 @@ test_expect_success 'an export of any layout is the adapter' '
     done
 '
 test_expect_success 'refused: another model, a whole one, another rank' '
-    from one 8 bad && cp -r base-sft/model changed && python3 - "$BN_SRCDIR/t" <<-\EOF &&
+    bn_from one 8 bad && cp -r base-sft/model changed && python3 - "$BN_SRCDIR/t" <<-\EOF &&
 	import sys
 	sys.path.insert(0, sys.argv[1])
 	import tiny

@@ -1,11 +1,8 @@
 #!/bin/sh
 test_description='burnish plan: its bytes are those that ranks allocate'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_small_runs
-tp=tensor_parallel_size pp=pipeline_parallel_size cp=context_parallel_size
 dp=data_parallel_size
 
 # planned N RUN SETS...: the arenas of every rank are the planned ones

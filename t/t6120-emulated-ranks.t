@@ -1,13 +1,9 @@
 #!/bin/sh
 test_description='several emulated GPUs over NCCL train as one CPU does'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_small_runs
 
-tp=tensor_parallel_size pp=pipeline_parallel_size cp=context_parallel_size
-batch=per_device_train_batch_size
 emu=$BN_BUILDDIR/src/cmd/burnish-train-emu
 few="max_steps=2 warmup_steps=1 eval_steps=2 max_length=64"
 orpo="$few max_length=96 max_prompt_length=40"

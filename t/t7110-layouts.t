@@ -1,31 +1,16 @@
 #!/bin/sh
 test_description='a run goes on from a checkpoint: same layout same bits, other layouts alike'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_small_runs
 
-tp=tensor_parallel_size pp=pipeline_parallel_size cp=context_parallel_size
-batch=per_device_train_batch_size accum=gradient_accumulation_steps
 for t in sft orpo; do
-    sed 's/^save_strategy.*/save_strategy: steps/; s/^logging_steps.*/logging_steps: 3/' \
-        $t.yaml >$t-save.yaml
-    echo 'save_steps: 4' >>$t-save.yaml
+    bn_saving $t $t-save
 done
 
-# from A STEP B: folder B as run A was when step STEP was saved
-from() {
-    rm -rf "$3" && mkdir "$3" && cp -r "$1/checkpoint-$2" "$3/" &&
-    cp "$1/metrics.jsonl" "$3/"
-}
-# same A B: the same last checkpoint, byte for byte
 same() {
-    (cd $1/checkpoint-10 && cat state-*) >a.bin &&
-    (cd $2/checkpoint-10 && cat state-*) >b.bin && cmp a.bin b.bin &&
-    cmp $1/model/model.safetensors $2/model/model.safetensors
+    bn_same "$1" "$2" model/model.safetensors
 }
-
 test_expect_success 'runs that nobody interrupts' '
     bn_train 1 one sft-save && bn_train 4 four sft-save $tp=2 $batch=2 &&
     bn_train 4 pair orpo-save $pp=2 $cp=2 &&
@@ -38,19 +23,19 @@ test_expect_success 'runs that nobody interrupts' '
 '
 for step in 4 8; do
     test_expect_success "at the same layout, from step $step: the same bits" '
-        from one $step one-r && bn_train 1 one-r sft-save &&
+        bn_from one $step one-r && bn_train 1 one-r sft-save &&
         grep "resumed from .one-r/checkpoint-$step. after step $step" \
             one-r.err &&
         same one one-r && $compare --bits one one-r &&
-        from four $step four-r && bn_train 4 four-r sft-save $tp=2 $batch=2 &&
+        bn_from four $step four-r && bn_train 4 four-r sft-save $tp=2 $batch=2 &&
         same four four-r && $compare --bits four four-r &&
-        from pair $step pair-r && bn_train 4 pair-r orpo-save $pp=2 $cp=2 &&
+        bn_from pair $step pair-r && bn_train 4 pair-r orpo-save $pp=2 $cp=2 &&
         same pair pair-r && $compare --bits pair pair-r
     '
 done
 while read -r run step task n sets; do
     test_expect_success "$run at $step goes on alike: $n ranks, $sets" '
-        from $run $step other && bn_train $n other $task-save $sets &&
+        bn_from $run $step other && bn_train $n other $task-save $sets &&
         grep "after step $step" other.err && $compare $run other
     '
 done <<EOT
@@ -71,7 +56,7 @@ refuses() {
     grep "after step 4" bad.err && $compare one bad
 }
 both() {
-    from one 4 bad && cp -r one/checkpoint-8 bad/
+    bn_from one 4 bad && cp -r one/checkpoint-8 bad/
 }
 f=bad/checkpoint-8/state-pp0-tp0-dp0.bin
 test_expect_success 'a shard with one bit flipped is refused by name' '
@@ -96,7 +81,7 @@ test_expect_success 'a manifest that is half there is refused' '
     refuses "manifest.json"
 '
 test_expect_success 'another run is not gone on with' '
-    from one 4 bad &&
+    bn_from one 4 bad &&
     test_must_fail bn_train 1 bad sft-save learning_rate=1e-3 &&
     grep "learning_rate" bad.err &&
     test_must_fail bn_train 1 bad sft-save $batch=2 &&

@@ -1,9 +1,7 @@
 #!/bin/sh
 test_description='ranks killed 30 times at random moments: the same bytes in the end'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_small_runs
 
 # What Open MPI leaves of ranks that were killed goes with this test.

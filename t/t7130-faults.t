@@ -1,9 +1,7 @@
 #!/bin/sh
 test_description='a full or broken disk at any call of a save costs no older checkpoint'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_require CC "no C compiler" cc --version
 bn_small_runs
 cc -shared -fPIC -o faults.so "$BN_SRCDIR/t/ranks/faults.c" -ldl || exit 1

@@ -1,9 +1,7 @@
 #!/bin/sh
 test_description='burnish ckpt: list, verify, export from any layout'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
-. "$BN_SRCDIR/t/mpi.sh"
 . "$BN_SRCDIR/t/ranks/lib.sh"
-bn_mpi
 bn_small_runs
 sed 's/^max_steps.*/max_steps: 4/; s/^save_strategy.*/save_strategy: steps/; s/^eval_steps.*/eval_steps: 9/' \
     orpo.yaml >run.yaml

@@ -1,13 +1,26 @@
 # shellcheck shell=sh
-# Small runs on several ranks: source after mpi.sh. Needs the shared inputs.
+# Small runs on several ranks: source after tlib.sh. Needs the shared inputs.
 #
-#     bn_small_runs            # data, two models, sft.yaml and orpo.yaml
+#     bn_small_runs            # data, two models, sft.yaml and orpo.yaml;
+#                              # names of keys: $tp $pp $cp $batch $accum
+#     bn_saving RUN FILE       # a copy of RUN.yaml that saves every 4 steps
 #     bn_train N NAME RUN SETS...   # RUN.yaml on N ranks into folder NAME
+#     $compare A B [STEPS]     # records of two runs; --bits: to the bit
+#     bn_from A STEP B         # folder B as run A was when STEP was saved
+#     bn_same A B WHAT         # the same last checkpoint and the same WHAT,
+#                              # a file below both, byte for byte
 #
 # 44 rows are 5.5 steps of 8: in the last step of an epoch ranks lack data.
+. "$BN_SRCDIR/t/mpi.sh"
+
+# shellcheck disable=SC2034 # for those who source this
 bn_small_runs()
 {
+    bn_mpi
     bn_require_shared
+    tp=tensor_parallel_size pp=pipeline_parallel_size
+    cp=context_parallel_size batch=per_device_train_batch_size
+    accum=gradient_accumulation_steps
     bn_require PYTHON "no python3" python3 --version
     BURNISH_CACHE=$PWD/cache
     export BURNISH_CACHE
@@ -70,6 +83,25 @@ num_threads: 1
 dtype: float32
 EOF
     test "$1" = sft || printf 'beta: 0.2\nmax_prompt_length: 100\n'
+}
+
+bn_saving()
+{
+    sed 's/^save_strategy.*/save_strategy: steps/; s/^logging_steps.*/logging_steps: 3/' \
+        "$1.yaml" >"$2.yaml" && echo 'save_steps: 4' >>"$2.yaml"
+}
+
+bn_from()
+{
+    rm -rf "$3" && mkdir "$3" && cp -r "$1/checkpoint-$2" "$3/" &&
+    cp "$1/metrics.jsonl" "$3/"
+}
+
+bn_same()
+{
+    (cd "$1/checkpoint-10" && cat state-*) >a.bin &&
+    (cd "$2/checkpoint-10" && cat state-*) >b.bin && cmp a.bin b.bin &&
+    cmp "$1/$3" "$2/$3"
 }
 
 bn_train()
