@@ -107,6 +107,23 @@ int bn_asha_last(struct bn_asha_verdict *v, const char *dir,
     return rc;
 }
 
+/* Half a line, which a kill or a full disk left at the end, is no verdict;
+ * what is written behind it would be part of it. */
+static int cut_half_line(int fd, const char *path, struct bn_err *err)
+{
+    size_t len;
+    char *text = bn_file_read(path, VERDICTS_MAX, &len, err);
+    const char *end = text != NULL ? memrchr(text, '\n', len) : NULL;
+    size_t whole = end != NULL ? (size_t)(end + 1 - text) : 0;
+    int rc = text != NULL ? 0 : -1;
+
+    if (rc == 0 && whole < len && ftruncate(fd, (off_t)whole) < 0)
+        rc = bn_fail(err, bn_err_from_errno(errno), "cannot cut '%s': %s",
+                     path, strerror(errno));
+    free(text);
+    return rc;
+}
+
 static int record(const struct bn_asha_verdict *v, const char *path,
                   struct bn_err *err)
 {
@@ -122,7 +139,9 @@ static int record(const struct bn_asha_verdict *v, const char *path,
         bn_str_addf(&s, "\"value\":%.17g,", v->value);
     bn_str_addf(&s, "\"rank\":%d,\"of\":%d,\"stop\":%s}\n", v->rank, v->of,
                 v->stop ? "true" : "false");
-    rc = bn_write_all(fd, s.s, s.len, path, err);
+    rc = cut_half_line(fd, path, err);
+    if (rc == 0)
+        rc = bn_write_all(fd, s.s, s.len, path, err);
     if (rc == 0 && fsync(fd) < 0)
         rc = bn_fail(err, bn_err_from_errno(errno), "cannot fsync '%s': %s",
                      path, strerror(errno));

@@ -239,6 +239,11 @@ static void broken_verdicts(void **state)
     assert_int_equal(bn_file_write(mine, text, strlen(text), &err), 0);
     assert_int_equal(bn_asha_last(&v, r.output_dir, &err), 1);
     assert_int_equal(v.step, 10);
+    /* the next verdict takes the place of the half line, not its tail */
+    expect(&r, 20, 0.5, 1, 1, false);
+    assert_int_equal(bn_asha_last(&v, r.output_dir, &err), 1);
+    assert_int_equal(v.step, 20);
+    assert_true(v.value == 0.5);
     assert_int_equal(bn_file_write(mine, "x\n", 2, &err), 0);
     assert_int_equal(bn_asha_last(&v, r.output_dir, &err), -1);
     assert_int_equal(err.code, BN_ERR_DATA);
