@@ -17,6 +17,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -94,25 +95,51 @@ struct bn_ckpt {
     size_t n;
 };
 
-/* Open a checkpoint directory: manifest, sizes of every shard, and the hashes
- * of those that fall to checker 'mine' of 'checkers' (0: of none). A torn,
- * truncated, altered or foreign file is class data and is named. NULL on
- * failure. Local. */
-struct bn_ckpt *bn_ckpt_open(const char *path, int checkers, int mine,
-                             struct bn_err *err);
+/* Open a checkpoint directory: manifest, and size and mapping of every shard;
+ * no checksum is looked at. Something torn, truncated or foreign is class
+ * data and is named. NULL on failure. Local. */
+struct bn_ckpt *bn_ckpt_open(const char *path, struct bn_err *err);
 void bn_ckpt_close(struct bn_ckpt *c);
 
+/* The checksums of those shards that fall to checker 'mine' of 'checkers'
+ * (shard i to i modulo checkers; 0 checkers: none). One that differs is class
+ * data and names the shard. Local. */
+int bn_ckpt_check(const struct bn_ckpt *c, int checkers, int mine,
+                  struct bn_err *err);
+
 /* Copy the state of range [begin, begin + count) of the parameters 'params'
- * (any layout of the same model) out of the shards; elements of padding
- * become 0. Something that no shard holds is an error. Local. */
-int bn_ckpt_read(const struct bn_ckpt *c, const struct bn_params *params,
-                 size_t begin, size_t count, const struct bn_ckpt_state *to,
-                 struct bn_dev *dev, struct bn_err *err);
-/* The same into host memory, to[parts][count]: masters alone (1), or with
- * both moments (3). Needs no device. Local. */
+ * (any layout of the same model) out of the shards into host memory,
+ * to[parts][count]: masters alone (1), or with both moments (3); elements of
+ * padding become 0. Something that no shard holds is an error. Needs no
+ * device. Local. */
 int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,
                       size_t begin, size_t count, float *const *to, int parts,
                       struct bn_err *err);
+/* The same and bn_ckpt_check in one pass over the bytes. On failure 'to' may
+ * hold anything. */
+int bn_ckpt_load_host(const struct bn_ckpt *c, const struct bn_params *params,
+                      size_t begin, size_t count, float *const *to, int parts,
+                      int checkers, int mine, struct bn_err *err);
+
+/* State in host memory on its way to a device: it goes there only when every
+ * rank has found its share of the checksums good. */
+struct bn_ckpt_stage {
+    struct bn_arena own;
+    float *part[3]; /* [count] */
+    size_t count;
+};
+/* bn_ckpt_load_host into mem[3 * count] (borrowed), or with NULL into fresh
+ * memory. bn_ckpt_unstage releases it; after a failure there is nothing to
+ * release. Local. */
+int bn_ckpt_stage(struct bn_ckpt_stage *g, const struct bn_ckpt *c,
+                  const struct bn_params *params, size_t begin, size_t count,
+                  int checkers, int mine, float *mem, struct bn_err *err);
+/* To device memory; synchronous. Local. */
+int bn_ckpt_place_stage(const struct bn_ckpt_stage *g,
+                        const struct bn_ckpt_state *to, struct bn_dev *dev,
+                        struct bn_err *err);
+void bn_ckpt_unstage(struct bn_ckpt_stage *g);
+
 /* Put what a shard in memory, 'master' [shard->count], has of 'params' (any
  * layout of the same model, or of its adapter) into flat[params->elems].
  * Local. */

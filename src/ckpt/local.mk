@@ -8,8 +8,8 @@ src_ckpt_libhf_a_SOURCES = \
 HF_LIBS = src/ckpt/libhf.a src/format/libformat.a $(MODELCONF_LIBS)
 
 # What needs no device: the login tool uses it
-src_ckpt_libckptio_a_SOURCES = src/ckpt/ckpt.h src/ckpt/read.c \
-	src/ckpt/reshard.c src/ckpt/shard.c src/ckpt/write.c
+src_ckpt_libckptio_a_SOURCES = src/ckpt/ckpt.h src/ckpt/load.c \
+	src/ckpt/read.c src/ckpt/reshard.c src/ckpt/reshard.h src/ckpt/shard.c src/ckpt/write.c
 CKPTIO_LIBS = src/ckpt/libckptio.a $(HF_LIBS)
 
 src_ckpt_libckpt_a_SOURCES = src/ckpt/restore.c
@@ -31,8 +31,9 @@ noinst_PROGRAMS += src/ckpt/bench/bench-ckpt
 src_ckpt_bench_bench_ckpt_SOURCES = src/ckpt/bench/ckpt.c
 src_ckpt_bench_bench_ckpt_LDADD = $(CKPT_LIBS)
 BENCHES += bench-ckpt
-EXTRA_DIST += src/ckpt/bench/bench.sh
+EXTRA_DIST += src/ckpt/bench/bench.sh src/ckpt/bench/bench.py
 .PHONY: bench-ckpt
-bench-ckpt: src/ckpt/bench/bench-ckpt$(EXEEXT)
+bench-ckpt: src/ckpt/bench/bench-ckpt$(EXEEXT) burnish-train$(EXEEXT)
 	@$(SHELL) $(srcdir)/src/ckpt/bench/bench.sh \
-		src/ckpt/bench/bench-ckpt$(EXEEXT) $(BENCH_CKPT_MIB)
+		src/ckpt/bench/bench-ckpt$(EXEEXT) ./burnish-train$(EXEEXT) \
+		$(BENCH_CKPT_MIB)

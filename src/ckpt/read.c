@@ -1,4 +1,4 @@
-/* Finding, opening and checking checkpoints. */
+/* Finding and opening checkpoints. */
 #include "config.h"
 #include "ckpt/ckpt.h"
 #include "base/json.h"
@@ -7,11 +7,9 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static int ascending(const void *a, const void *b)
 {
@@ -179,39 +177,7 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
     return rc;
 }
 
-/* Bring a mapping into memory, ahead of who reads it from the front, by one
- * call a block rather than a fault for every page. An older kernel, which
- * cannot, leaves it to the faults. */
-static void *fetch(void *arg)
-{
-    enum { BLOCK = 16 << 20 };
-    const struct bn_map *m = arg;
-
-#ifdef MADV_POPULATE_READ
-    for (size_t at = 0; at < m->len; at += BLOCK)
-        if (madvise((void *)(uintptr_t)(m->data + at),
-                    m->len - at < BLOCK ? m->len - at : BLOCK,
-                    MADV_POPULATE_READ) < 0)
-            break;
-#else
-    madvise((void *)(uintptr_t)m->data, m->len, MADV_WILLNEED);
-#endif
-    return NULL;
-}
-
-static struct bn_hash hash_map(struct bn_map *m)
-{
-    pthread_t thread;
-    bool aside = pthread_create(&thread, NULL, fetch, m) == 0;
-    struct bn_hash h = bn_hash_bytes(m->data, m->len);
-
-    if (aside)
-        pthread_join(thread, NULL);
-    return h;
-}
-
-static int open_shard(struct bn_ckpt *c, size_t i, bool verify,
-                      struct bn_err *err)
+static int open_shard(struct bn_ckpt *c, size_t i, struct bn_err *err)
 {
     const struct bn_ckpt_shard *s = &c->shard[i];
     char name[BN_CKPT_NAME];
@@ -221,19 +187,11 @@ static int open_shard(struct bn_ckpt *c, size_t i, bool verify,
     if (rc == 0 && c->map[i].len != s->bytes)
         rc = bn_fail(err, BN_ERR_DATA, "'%s' has %zu bytes, the manifest says"
                      " %zu", path, c->map[i].len, s->bytes);
-    if (rc == 0 && verify) {
-        struct bn_hash h = hash_map(&c->map[i]);
-
-        if (h.hi != s->hash.hi || h.lo != s->hash.lo)
-            rc = bn_fail(err, BN_ERR_DATA, "'%s' is not what was written: its"
-                         " checksum differs from the manifest's", path);
-    }
     free(path);
     return rc;
 }
 
-struct bn_ckpt *bn_ckpt_open(const char *path, int checkers, int mine,
-                             struct bn_err *err)
+struct bn_ckpt *bn_ckpt_open(const char *path, struct bn_err *err)
 {
     struct bn_ckpt *c = BN_NEW(struct bn_ckpt);
     char *manifest = bn_path_join(path, "manifest.json");
@@ -245,9 +203,7 @@ struct bn_ckpt *bn_ckpt_open(const char *path, int checkers, int mine,
     if (rc == 0)
         rc = bn_model_config_load(&c->cfg, config, NULL, err);
     for (size_t i = 0; rc == 0 && i < c->n; i++)
-        rc = open_shard(c, i,
-                        checkers > 0 && i % (size_t)checkers == (size_t)mine,
-                        err);
+        rc = open_shard(c, i, err);
     free(manifest);
     free(config);
     if (rc == 0)

@@ -1,46 +1,103 @@
 /* From the shards of one layout to a range of another's flat parameters. */
 #include "config.h"
-#include "ckpt/ckpt.h"
+#include "ckpt/reshard.h"
 #include "base/mem.h"
-#include "base/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The target range and one source after the other. */
-struct reader {
-    float *to;           /* [count] */
-    unsigned char *have; /* which elements were found; NULL: not asked */
-    size_t begin, count;
-    /* the shard in work */
-    const struct bn_params *source; /* the table of its part */
-    const float *data;              /* [s_count]: one of its three arrays */
-    size_t s_begin, s_count;
+/* The same parameter in the target and in the shard's part. */
+struct pair {
+    const struct bn_param *p, *q;
+};
+
+struct bn_reshard {
+    struct bn_params source; /* the table of the shard's part */
+    struct pair *pair;
+    size_t n;
+    size_t begin, count; /* of the target */
+    size_t s_begin;      /* of the shard */
+};
+
+struct bn_reshard *bn_reshard_begin(const struct bn_params *params,
+                                    size_t begin, size_t count,
+                                    const struct bn_ckpt_of *of,
+                                    const struct bn_ckpt_shard *shard,
+                                    struct bn_err *err)
+{
+    struct bn_reshard *r = BN_NEW(struct bn_reshard);
+
+    if (bn_params_init_lora(&r->source, of->cfg, &shard->part, of->lora, err)
+        < 0) {
+        free(r);
+        return NULL;
+    }
+    r->begin = begin, r->count = count;
+    r->s_begin = shard->begin;
+    r->pair = BN_NEWN(struct pair, (size_t)params->n);
+    for (int k = 0; k < params->n; k++) {
+        const struct bn_param *p = &params->item[k];
+        const struct bn_param *q = bn_param_find(&r->source, p->kind,
+                                                 p->layer);
+
+        if (q != NULL && p->offset + p->count > begin
+            && p->offset < begin + count)
+            r->pair[r->n++] = (struct pair){p, q};
+    }
+    return r;
+}
+
+void bn_reshard_end(struct bn_reshard *r)
+{
+    if (r == NULL)
+        return;
+    bn_params_release(&r->source);
+    free(r->pair);
+    free(r);
+}
+
+/* A window of the source, and where its elements go. */
+struct window {
+    const struct bn_reshard *r;
+    size_t begin, end; /* flat positions in the shard's part */
+    const float *data; /* of 'begin' on */
+    float *to;
+    unsigned char *have;
+    size_t copied;
+    size_t shift;  /* of the first run: where it goes less where it lies */
+    bool straight; /* all runs so far have it */
 };
 
 /* Copy n elements at flat position 'at' of the target from flat position
- * 'from' of the shard, as far as both lie in their ranges. */
-static void copy_run(struct reader *r, size_t at, size_t from, size_t n)
+ * 'from' of the part, as far as both lie in their ranges. */
+static void copy_run(struct window *w, size_t at, size_t from, size_t n)
 {
+    const struct bn_reshard *r = w->r;
     size_t skip = 0;
 
     if (at < r->begin)
         skip = r->begin - at;
-    if (from + skip < r->s_begin)
-        skip = r->s_begin - from;
+    if (from + skip < w->begin)
+        skip = w->begin - from;
     if (skip >= n)
         return;
     at += skip, from += skip, n -= skip;
-    if (at >= r->begin + r->count || from >= r->s_begin + r->s_count)
+    if (at >= r->begin + r->count || from >= w->end)
         return;
     if (n > r->begin + r->count - at)
         n = r->begin + r->count - at;
-    if (n > r->s_begin + r->s_count - from)
-        n = r->s_begin + r->s_count - from;
-    memcpy(r->to + (at - r->begin), r->data + (from - r->s_begin),
+    if (n > w->end - from)
+        n = w->end - from;
+    if (w->copied == 0)
+        w->shift = at - r->begin - from;
+    w->straight &= at - r->begin - from == w->shift;
+    w->copied += n;
+    if (w->to == NULL)
+        return;
+    memcpy(w->to + (at - r->begin), w->data + (from - w->begin),
            n * sizeof(float));
-    if (r->have != NULL)
-        memset(r->have + (at - r->begin), 1, n);
+    if (w->have != NULL)
+        memset(w->have + (at - r->begin), 1, n);
 }
 
 static int overlap(int a0, int an, int b0, int bn, int *begin)
@@ -51,26 +108,41 @@ static int overlap(int a0, int an, int b0, int bn, int *begin)
     return end > *begin ? end - *begin : 0;
 }
 
-/* The part of target parameter p that the shard holds, row by row. */
-static void copy_param(struct reader *r, const struct bn_param *p)
+/* Of 'rows' rows of q from 'row' on, those that the window touches. */
+static int rows_in(const struct window *w, const struct bn_param *q,
+                   int *row, int rows)
 {
-    const struct bn_param *q = bn_param_find(r->source, p->kind, p->layer);
-    int row, col;
+    size_t cols = (size_t)q->cols, k0 = (size_t)(*row - q->row0);
+    size_t k1 = k0 + (size_t)rows;
+    size_t first = w->begin > q->offset ? (w->begin - q->offset) / cols : 0;
+    size_t last = w->end > q->offset ? (w->end - q->offset + cols - 1) / cols
+                                     : 0;
 
-    if (q == NULL)
-        return;
+    k0 = k0 > first ? k0 : first;
+    k1 = k1 < last ? k1 : last;
+    *row = q->row0 + (int)k0;
+    return k1 > k0 ? (int)(k1 - k0) : 0;
+}
+
+/* The part of target parameter p that the window holds, row by row. */
+static void copy_param(struct window *w, const struct bn_param *p,
+                       const struct bn_param *q)
+{
+    int row, col;
     int rows = overlap(p->row0, p->rows, q->row0, q->rows, &row);
     int cols = overlap(p->col0, p->cols, q->col0, q->cols, &col);
-    if (cols == 0)
+
+    if (cols == 0 || rows == 0)
         return;
-    if (cols == p->cols && cols == q->cols && rows > 0) {
-        copy_run(r, p->offset + (size_t)(row - p->row0) * (size_t)cols,
+    if (cols == p->cols && cols == q->cols) {
+        copy_run(w, p->offset + (size_t)(row - p->row0) * (size_t)cols,
                  q->offset + (size_t)(row - q->row0) * (size_t)cols,
                  (size_t)rows * (size_t)cols);
         return;
     }
+    rows = rows_in(w, q, &row, rows);
     for (int k = 0; k < rows; k++, row++)
-        copy_run(r,
+        copy_run(w,
                  p->offset + (size_t)(row - p->row0) * (size_t)p->cols
                      + (size_t)(col - p->col0),
                  q->offset + (size_t)(row - q->row0) * (size_t)q->cols
@@ -78,112 +150,38 @@ static void copy_param(struct reader *r, const struct bn_param *p)
                  (size_t)cols);
 }
 
-/* Everything of the target range that one shard has. */
-static int take_shard(struct reader *r, const struct bn_params *params,
-                      const struct bn_ckpt_of *of,
-                      const struct bn_ckpt_shard *s, const float *data,
-                      struct bn_err *err)
+static void copy_all(struct window *w, size_t at, size_t n)
 {
-    struct bn_params source;
+    const struct bn_reshard *r = w->r;
 
-    if (bn_params_init_lora(&source, of->cfg, &s->part, of->lora, err) < 0)
-        return -1;
-    r->source = &source;
-    r->data = data;
-    r->s_begin = s->begin;
-    r->s_count = s->count;
-    for (int k = 0; k < params->n; k++) {
-        const struct bn_param *p = &params->item[k];
+    w->begin = r->s_begin + at;
+    w->end = w->begin + n;
+    w->straight = true;
+    for (size_t k = 0; k < r->n; k++) {
+        const struct bn_param *q = r->pair[k].q;
 
-        if (p->offset + p->count > r->begin
-            && p->offset < r->begin + r->count)
-            copy_param(r, p);
-    }
-    bn_params_release(&source);
-    return 0;
-}
-
-/* Whether every parameter of the range was found. */
-static int check_all(const struct reader *r, const struct bn_params *params,
-                     const char *where, struct bn_err *err)
-{
-    for (int k = 0; k < params->n; k++) {
-        const struct bn_param *p = &params->item[k];
-        size_t at = p->offset, end = p->offset + p->count;
-
-        if (end <= r->begin || at >= r->begin + r->count)
-            continue;
-        if (at < r->begin)
-            at = r->begin;
-        if (end > r->begin + r->count)
-            end = r->begin + r->count;
-        if (memchr(r->have + (at - r->begin), 0, end - at) != NULL)
-            return bn_fail(err, BN_ERR_DATA, "checkpoint '%s' does not hold "
-                           "all of '%s'", where, p->name);
-    }
-    return 0;
-}
-
-/* Zero what of the target range lies between parameters and behind the last
- * one; the rest is copied, and writing it twice would cost a pass. */
-static void zero_padding(struct reader *r, const struct bn_params *params)
-{
-    size_t end = r->begin + r->count, at = r->begin;
-
-    for (int k = 0; k <= params->n && at < end; k++) {
-        const struct bn_param *p = k < params->n ? &params->item[k] : NULL;
-        size_t next = p != NULL && p->offset < end ? p->offset : end;
-
-        if (next > at)
-            memset(r->to + (at - r->begin), 0, (next - at) * sizeof(float));
-        if (p != NULL && p->offset + p->count > at)
-            at = p->offset + p->count;
+        if (q->offset + q->count > w->begin && q->offset < w->end)
+            copy_param(w, r->pair[k].p, q);
     }
 }
 
-/* Masters, first and second moments are read by a thread each. */
-struct part_job {
-    const struct bn_ckpt *c;
-    const struct bn_params *params;
-    struct reader r[3];
-    int rc[3];
-    struct bn_err err[3];
-};
-
-static void read_part(void *arg, int k)
+size_t bn_reshard_copy(const struct bn_reshard *r, size_t at, size_t n,
+                       const float *data, float *to, unsigned char *have)
 {
-    struct part_job *j = arg;
-    struct reader *r = &j->r[k];
-    const struct bn_ckpt_of of = {&j->c->cfg, &j->c->lora, NULL};
+    struct window w = {.r = r, .data = data, .to = to, .have = have};
 
-    zero_padding(r, j->params);
-    for (size_t i = 0; j->rc[k] == 0 && i < j->c->n; i++) {
-        const struct bn_ckpt_shard *s = &j->c->shard[i];
-        const float *data = (const float *)(const void *)j->c->map[i].data;
-
-        j->rc[k] = take_shard(r, j->params, &of, s,
-                              data + (size_t)k * s->count, &j->err[k]);
-    }
+    copy_all(&w, at, n);
+    return w.copied;
 }
 
-int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,
-                      size_t begin, size_t count, float *const *to, int parts,
-                      struct bn_err *err)
+bool bn_reshard_straight(const struct bn_reshard *r, size_t at, size_t n,
+                         size_t *where)
 {
-    struct part_job j = {.c = c, .params = params};
-    int rc = 0;
+    struct window w = {.r = r};
 
-    for (int k = 0; k < parts; k++)
-        j.r[k] = (struct reader){.to = to[k], .begin = begin, .count = count};
-    j.r[0].have = bn_calloc(count, 1);
-    bn_parallel(parts, read_part, &j);
-    for (int k = 0; rc == 0 && k < parts; k++)
-        if (j.rc[k] < 0)
-            rc = bn_fail(err, j.err[k].code, "%s", j.err[k].text);
-    if (rc == 0)
-        rc = check_all(&j.r[0], params, c->path, err);
-    free(j.r[0].have);
-    return rc;
+    copy_all(&w, at, n);
+    *where = w.begin + w.shift;
+    return w.copied == n && w.straight;
 }
 
 int bn_ckpt_place(float *flat, const struct bn_params *params,
@@ -191,7 +189,12 @@ int bn_ckpt_place(float *flat, const struct bn_params *params,
                   const struct bn_ckpt_shard *shard, const float *master,
                   struct bn_err *err)
 {
-    struct reader r = {.to = flat, .count = params->elems};
+    struct bn_reshard *r = bn_reshard_begin(params, 0, params->elems, of,
+                                            shard, err);
 
-    return take_shard(&r, params, of, shard, master, err);
+    if (r == NULL)
+        return -1;
+    bn_reshard_copy(r, 0, shard->count, master, flat, NULL);
+    bn_reshard_end(r);
+    return 0;
 }

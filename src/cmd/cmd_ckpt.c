@@ -113,7 +113,7 @@ static int list(const struct bn_opt_list *paths)
            "bytes", "dp x tp x pp");
     for (size_t i = 0; i < paths->n; i++) {
         struct bn_err err;
-        struct bn_ckpt *c = bn_ckpt_open(paths->v[i], 0, 0, &err);
+        struct bn_ckpt *c = bn_ckpt_open(paths->v[i], &err);
 
         if (c == NULL)
             status = bn_cmd_fail("ckpt", &err);
@@ -130,9 +130,9 @@ static int verify(const struct bn_opt_list *paths)
 
     for (size_t i = 0; i < paths->n; i++) {
         struct bn_err err;
-        struct bn_ckpt *c = bn_ckpt_open(paths->v[i], 1, 0, &err);
+        struct bn_ckpt *c = bn_ckpt_open(paths->v[i], &err);
 
-        if (c == NULL)
+        if (c == NULL || bn_ckpt_check(c, 1, 0, &err) < 0)
             status = bn_cmd_fail("ckpt", &err);
         else
             printf("%s: step %ld, %zu shards, whole\n", c->path, c->step,
@@ -256,9 +256,11 @@ static int export(const char *from, const char *to, const char *dtype,
     int rc = parse_dtype(dtype, &x.dtype, &err);
 
     if (rc == 0) {
-        x.c = bn_ckpt_open(from, 1, 0, &err);
-        rc = x.c != NULL ? export_open(&x, model, tokenizer, to, &err) : -1;
+        x.c = bn_ckpt_open(from, &err);
+        rc = x.c != NULL ? bn_ckpt_check(x.c, 1, 0, &err) : -1;
     }
+    if (rc == 0)
+        rc = export_open(&x, model, tokenizer, to, &err);
     bn_ckpt_close(x.c);
     free(x.buf);
     return rc < 0 ? bn_cmd_fail("ckpt", &err) : 0;

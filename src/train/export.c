@@ -32,7 +32,7 @@ static int load_best(struct bn_session *s, const struct bn_saved *state,
     path = bn_asprintf("%s/checkpoint-%ld", s->run->output_dir,
                        state->best_step);
     c = bn_saved_open(s, path, &failed, err);
-    rc = c != NULL ? bn_saved_restore(s->trainer, c, err) : -1;
+    rc = c != NULL ? bn_saved_restore(s, c, NULL, &failed, err) : -1;
     if (rc == 0 && leads(s))
         bn_info("the model is that of step %ld, the best by %s (%.6g)",
                 state->best_step, s->run->eval.metric_for_best_model,

@@ -1,6 +1,7 @@
 /* Where a run goes on. */
 #include "config.h"
 #include "train/saved.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -13,15 +14,32 @@ static bool leads(const struct bn_session *s)
     return s->info.rank == 0;
 }
 
-int bn_saved_restore(struct bn_trainer *t, const struct bn_ckpt *c,
-                     struct bn_err *err)
+/* Whether all ranks could do it; one that could not has filled 'err'.
+ * Collective. */
+static int all_could(struct bn_session *s, bool could, const char *what,
+                     bool *failed, struct bn_err *err)
+{
+    int64_t bad = !could;
+
+    *failed = false;
+    if (s->world->ops->allreduce(s->world, &bad, BN_I64, 1, BN_MAX,
+                                 could ? err : NULL) < 0)
+        return -1;
+    *failed = bad != 0;
+    if (*failed && could)
+        bn_fail(err, BN_ERR_DATA, "%s", what);
+    return *failed ? -1 : 0;
+}
+
+/* From host memory to where the trainer wants it. */
+static int install(struct bn_trainer *t, const struct bn_ckpt_stage *g,
+                   struct bn_err *err)
 {
     struct bn_optim *o = t->optim;
     struct bn_model *m = t->model;
     struct bn_ckpt_state mem = {o->master, o->m, o->v};
 
-    if (bn_ckpt_read(c, o->trained.params, o->begin, o->count, &mem, t->dev,
-                     err) < 0)
+    if (bn_ckpt_place_stage(g, &mem, t->dev, err) < 0)
         return -1;
     if (m->t != BN_F32)
         t->dev->op.cast(t->dev,
@@ -33,6 +51,28 @@ int bn_saved_restore(struct bn_trainer *t, const struct bn_ckpt *c,
         return -1;
     bn_model_changed(m);
     return bn_dev_check(t->dev, err);
+}
+
+int bn_saved_restore(struct bn_session *s, const struct bn_ckpt *c,
+                     float *mem, bool *failed, struct bn_err *err)
+{
+    const struct bn_optim *o = s->trainer->optim;
+    struct bn_ckpt_stage g;
+    char *what = bn_asprintf("another rank cannot read '%s'", c->path);
+    double t0 = bn_now();
+    int rc = bn_ckpt_stage(&g, c, o->trained.params, o->begin, o->count,
+                           s->info.size, s->info.rank, mem, err);
+    bool could = rc == 0;
+
+    rc = all_could(s, could, what, failed, err);
+    if (rc == 0)
+        rc = install(s->trainer, &g, err);
+    if (rc == 0 && leads(s))
+        bn_debug("checkpoint '%s': read in %.3f s", c->path, bn_now() - t0);
+    if (could)
+        bn_ckpt_unstage(&g);
+    free(what);
+    return rc;
 }
 
 /* The config beside the shards must be this run's: equal shapes would not
@@ -81,8 +121,9 @@ static int same_base(const struct bn_session *s, const struct bn_ckpt *c,
     return 0;
 }
 
-static int resume(struct bn_session *s, const struct bn_ckpt *c,
-                  struct bn_saved *state, struct bn_err *err)
+/* Whether the run may go on from it, and where its loop then is. */
+static int same_run(const struct bn_session *s, const struct bn_ckpt *c,
+                    struct bn_saved *state, struct bn_err *err)
 {
     char *print = bn_saved_fingerprint(s);
     int rc = bn_run_trajectory_same(c->trajectory, print, err);
@@ -95,9 +136,22 @@ static int resume(struct bn_session *s, const struct bn_ckpt *c,
     if (rc < 0)
         return bn_err_prefix(err, "cannot go on from '%s' (give another "
                              "output_dir)", c->path);
-    if (bn_saved_parse(c->loop, c->path, state, err) < 0
-        || bn_saved_restore(s->trainer, c, err) < 0)
+    return bn_saved_parse(c->loop, c->path, state, err);
+}
+
+/* Go on from a checkpoint; *failed as bn_saved_restore. Collective. */
+static int resume(struct bn_session *s, const struct bn_ckpt *c,
+                  struct bn_saved *state, struct bn_saver *v, bool *failed,
+                  struct bn_err *err)
+{
+    float *mem = v != NULL ? bn_saver_memory(v) : NULL;
+    struct bn_saved was;
+
+    *failed = false;
+    if (bn_session_agree(s, same_run(s, c, &was, err), NULL, err) < 0
+        || bn_saved_restore(s, c, mem, failed, err) < 0)
         return -1;
+    *state = was;
     s->trainer->optim->step = state->step;
     if (leads(s))
         bn_info("resumed from '%s' after step %ld", c->path, state->step);
@@ -135,75 +189,74 @@ static int must_be_new(const struct bn_session *s, struct bn_err *err)
 struct bn_ckpt *bn_saved_open(struct bn_session *s, const char *path,
                               bool *failed, struct bn_err *err)
 {
-    struct bn_ckpt *c = bn_ckpt_open(path, s->info.size, s->info.rank, err);
-    int64_t bad = c == NULL;
+    struct bn_ckpt *c = bn_ckpt_open(path, err);
+    char *what = bn_asprintf("another rank cannot open '%s'", path);
 
-    *failed = true;
-    if (s->world->ops->allreduce(s->world, &bad, BN_I64, 1, BN_MAX,
-                                 c != NULL ? err : NULL) < 0) {
+    if (all_could(s, c != NULL, what, failed, err) < 0) {
         bn_ckpt_close(c);
-        return NULL;
+        c = NULL;
     }
-    if (bad != 0 && c != NULL) {
-        bn_ckpt_close(c);
-        bn_fail(err, BN_ERR_DATA, "another rank cannot open '%s'", path);
-        return NULL;
-    }
-    *failed = bad != 0;
+    free(what);
     return c;
 }
 
-/* The newest whole checkpoint, NULL if there is none; newer ones that are
- * not whole are named. The list is rank 0's. */
-static int newest(struct bn_session *s, struct bn_ckpt **found,
-                  struct bn_err *err)
+/* From the newest whole checkpoint, if there is one; newer ones that are not
+ * whole are named. The list is rank 0's. */
+static int resume_newest(struct bn_session *s, struct bn_saved *state,
+                         struct bn_saver *v, struct bn_err *err)
 {
     long *steps = NULL;
     size_t n = 0;
     int64_t step = 0;
     bool failed = true;
-
-    *found = NULL;
     int rc = leads(s) ? bn_ckpt_list(s->run->output_dir, &steps, &n, err) : 0;
+
     rc = bn_session_agree(s, rc, NULL, err);
     while (rc == 0 && failed && step >= 0) {
-        struct bn_err why;
-
         step = leads(s) && n > 0 ? steps[--n] : -1;
         rc = s->world->ops->bcast(s->world, &step, sizeof(step), 0, err);
         if (rc < 0 || step < 0)
             break;
         char *path = bn_asprintf("%s/checkpoint-%lld", s->run->output_dir,
                                  (long long)step);
-        *found = bn_saved_open(s, path, &failed, &why);
-        if (failed)
+        struct bn_ckpt *c = bn_saved_open(s, path, &failed, err);
+        rc = c != NULL ? resume(s, c, state, v, &failed, err) : -1;
+        if (failed) {
             bn_warn("checkpoint '%s' cannot be used, trying an older one: %s",
-                    path, why.text);
+                    path, err->text);
+            rc = 0;
+        }
+        bn_ckpt_close(c);
         free(path);
     }
     free(steps);
     return rc;
 }
 
-int bn_load_checkpoint(struct bn_session *s, struct bn_saved *state,
-                       struct bn_err *err)
+static int resume_named(struct bn_session *s, const char *path,
+                        struct bn_saved *state, struct bn_saver *v,
+                        struct bn_err *err)
+{
+    bool failed;
+    struct bn_ckpt *c = bn_saved_open(s, path, &failed, err);
+    int rc = c != NULL ? resume(s, c, state, v, &failed, err) : -1;
+
+    bn_ckpt_close(c);
+    return rc;
+}
+
+int bn_load_checkpoint(struct bn_session *s, struct bn_saver *v,
+                       struct bn_saved *state, struct bn_err *err)
 {
     const char *how = s->run->save.resume;
-    struct bn_ckpt *c = NULL;
-    bool failed = false;
-    int rc = 0;
+    int rc;
 
     *state = (struct bn_saved){.saved_step = -1, .eval_step = -1};
     if (strcmp(how, "never") == 0)
-        return bn_session_agree(s, must_be_new(s, err), NULL, err);
-    if (strcmp(how, "auto") == 0)
-        rc = newest(s, &c, err);
+        rc = must_be_new(s, err);
+    else if (strcmp(how, "auto") == 0)
+        rc = resume_newest(s, state, v, err);
     else
-        c = bn_saved_open(s, how, &failed, err);
-    if (failed)
-        rc = -1;
-    if (rc == 0 && c != NULL)
-        rc = resume(s, c, state, err);
-    bn_ckpt_close(c);
+        rc = resume_named(s, how, state, v, err);
     return bn_session_agree(s, rc, NULL, err);
 }

@@ -173,9 +173,7 @@ static int save(struct loop *l, long step, struct bn_err *err)
 
     bn_phase_set("save", step);
     l->state.step = step;
-    rc = leads(l) ? bn_metrics_sync(l->metrics, err) : 0;
-    if (rc == 0)
-        rc = bn_save_begin(l->saver, &l->state, err);
+    rc = bn_save_begin(l->saver, &l->state, err);
     if (rc == 0)
         l->state.saved_step = step;
     bn_times_enter(was);
@@ -270,7 +268,7 @@ static int agree(struct loop *l, int rc, struct bn_err *err)
         return 0;
     enum bn_time was = bn_times_enter(BN_TIME_SAVE);
 
-    rc = bn_save_commit(l->saver, err);
+    rc = bn_save_advance(l->saver, err);
     bn_times_enter(was);
     return rc;
 }
@@ -369,15 +367,15 @@ static int open_metrics(struct loop *l, struct bn_err *err)
 
 static int train(struct loop *l, struct bn_err *err)
 {
-    if (bn_load_checkpoint(l->s, &l->state, err) < 0)
+    l->saver = bn_saver_create(l->s, err);
+    if (l->saver == NULL
+        || bn_load_checkpoint(l->s, l->saver, &l->state, err) < 0)
         return -1;
     if (leads(l))
         bn_save_clean(l->run);
-    l->saver = bn_saver_create(l->s, err);
-    if (l->saver == NULL)
-        return -1;
     if (leads(l) && open_metrics(l, err) < 0)
         return -1;
+    bn_saver_records(l->saver, l->metrics);
     if (recall_verdict(l, err) < 0)
         return -1;
     long done = l->state.step;
@@ -477,7 +475,7 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     if (flags & BN_TRAIN_EVAL_ONLY)
         rc = eval_only(&l, err);
     else if (flags & BN_TRAIN_CHECK)
-        rc = bn_load_checkpoint(&s, &l.state, err);
+        rc = bn_load_checkpoint(&s, NULL, &l.state, err);
     else
         rc = train(&l, err);
     if (rc < 0)

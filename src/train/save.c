@@ -1,5 +1,7 @@
-/* Checkpoints in the background: training stops for a copy of the state, a
- * thread writes it, and the ranks commit it together at the end of a step.
+/* Checkpoints in the background: training stops for a copy of the state. A
+ * thread of each rank writes its shard; when all have agreed that they are
+ * through, at the end of a step, a thread of rank 0 commits them; at the end
+ * of another step all learn what came of it.
  */
 #include "config.h"
 #include "train/save.h"
@@ -14,25 +16,58 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+enum phase { IDLE, WRITES, COMMITS };
 
 struct bn_saver {
-    struct bn_session *s; /* borrowed */
+    struct bn_session *s;    /* borrowed */
+    struct bn_metrics *with; /* borrowed; records are on disk before it */
     struct bn_arena copy; /* masters and moments, in host memory */
     struct bn_saved state;
     struct bn_ckpt_shard shard;
     char *tmp;
-    bool pending;   /* begun on all ranks, and not yet committed */
-    bool runs;      /* the thread has to be joined */
+    enum phase phase; /* the same on all ranks */
+    pthread_t toucher;
+    bool touches; /* it has to be joined */
+    bool runs;    /* the thread has to be joined */
     atomic_bool done;
     pthread_t thread;
-    int rc;
+    int rc; /* of the thread */
     struct bn_err err;
-    double pause, began;
+    /* of rank 0, for the commit */
+    struct bn_ckpt_shard *all; /* [ranks] */
+    json_t *loop;
+    char *print;
+    double pause, began, ended;
 };
 
 static bool leads(const struct bn_saver *v)
 {
     return v->s->info.rank == 0;
+}
+
+/* Signals are for the thread that trains. */
+static bool in_background(pthread_t *id, void *(*run)(void *), void *arg)
+{
+    sigset_t all, old;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool runs = pthread_create(id, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return runs;
+}
+
+/* By one byte of each page: the system has them zeroed. */
+static void *touch(void *arg)
+{
+    const struct bn_arena *a = arg;
+    size_t page = (size_t)sysconf(_SC_PAGE_SIZE);
+
+    for (size_t at = 0; at < a->size; at += page)
+        *(volatile char *)(a->base + at) = 0;
+    return NULL;
 }
 
 struct bn_saver *bn_saver_create(struct bn_session *s, struct bn_err *err)
@@ -45,7 +80,37 @@ struct bn_saver *bn_saver_create(struct bn_session *s, struct bn_err *err)
         free(v);
         return NULL;
     }
+    v->touches = in_background(&v->toucher, touch, &v->copy);
     return v;
+}
+
+/* Its own thread of the copy's memory must be over. */
+static void touched(struct bn_saver *v)
+{
+    if (v->touches)
+        pthread_join(v->toucher, NULL);
+    v->touches = false;
+}
+
+float *bn_saver_memory(struct bn_saver *v)
+{
+    touched(v);
+    return (float *)(void *)v->copy.base;
+}
+
+void bn_saver_records(struct bn_saver *v, struct bn_metrics *m)
+{
+    v->with = m;
+}
+
+static void drop_parts(struct bn_saver *v)
+{
+    json_decref(v->loop);
+    free(v->print);
+    free(v->all);
+    v->loop = NULL;
+    v->print = NULL;
+    v->all = NULL;
 }
 
 /* The thread must be over before the copy goes. */
@@ -61,9 +126,11 @@ void bn_saver_destroy(struct bn_saver *v)
     if (v == NULL)
         return;
     join(v);
-    if (v->pending && leads(v))
+    touched(v);
+    if (v->phase == WRITES && leads(v))
         bn_remove_tree(v->tmp, NULL); /* else a later run does */
     bn_arena_release(&v->copy);
+    drop_parts(v);
     free(v->tmp);
     free(v);
 }
@@ -86,7 +153,7 @@ static int take_copy(struct bn_saver *v, struct bn_err *err)
     return bn_dev_check(dev, err);
 }
 
-static void *run(void *arg)
+static void *write_shard(void *arg)
 {
     struct bn_saver *v = arg;
     const float *const data[3] = {part(v, 0), part(v, 1), part(v, 2)};
@@ -96,17 +163,11 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are for the thread that trains. Without a thread it is done here.
- */
-static void start(struct bn_saver *v)
+/* Without a thread it is done here. */
+static void start(struct bn_saver *v, void *(*run)(void *))
 {
-    sigset_t all, old;
-
     atomic_store(&v->done, false);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    v->runs = pthread_create(&v->thread, NULL, run, v) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    v->runs = in_background(&v->thread, run, v);
     if (!v->runs)
         run(v);
 }
@@ -123,15 +184,16 @@ int bn_save_begin(struct bn_saver *v, const struct bn_saved *state,
     v->tmp = bn_ckpt_tmp(v->s->run->output_dir, state->step);
     v->state = *state;
     v->shard = bn_saved_shard(v->s);
+    touched(v);
     rc = leads(v) ? bn_ckpt_begin(v->tmp, err) : 0;
     if (rc == 0)
         rc = take_copy(v, err);
     if (bn_session_agree(v->s, rc, NULL, err) < 0)
         return -1;
-    v->pending = true;
+    v->phase = WRITES;
     v->began = bn_now();
     v->pause = v->began - t0;
-    start(v);
+    start(v, write_shard);
     return 0;
 }
 
@@ -139,66 +201,90 @@ int bn_save_begin(struct bn_saver *v, const struct bn_saved *state,
 
 bool bn_save_pending(const struct bn_saver *v)
 {
-    return v->pending;
+    return v->phase != IDLE;
 }
 
 bool bn_save_busy(const struct bn_saver *v)
 {
-    return v->pending && !atomic_load(&v->done);
+    return v->phase != IDLE && !atomic_load(&v->done);
 }
 
-/* Rank 0 writes the manifest once every shard is on disk. */
-static int put_manifest(struct bn_saver *v, const struct bn_ckpt_shard *all,
-                        struct bn_err *err)
+/* Rank 0 writes the manifest once every shard is on disk, and the records
+ * that it says there are. */
+static int put_manifest(struct bn_saver *v, struct bn_err *err)
 {
     struct bn_session *s = v->s;
     const char *out = s->run->output_dir;
-    json_t *loop = bn_saved_json(&v->state, s->run);
-    char *print = bn_saved_fingerprint(s);
     struct bn_ckpt_of of = bn_saved_of(s);
-    int rc = bn_ckpt_commit(v->tmp, out, v->state.step, all,
-                            (size_t)s->info.size, &of, print, loop, err);
+    int rc = v->with != NULL ? bn_metrics_sync(v->with, err) : 0;
 
+    if (rc == 0)
+        rc = bn_ckpt_commit(v->tmp, out, v->state.step, v->all,
+                            (size_t)s->info.size, &of, v->print, v->loop,
+                            err);
+    v->ended = bn_now();
     if (rc == 0) {
         bool best = s->run->eval.load_best_model_at_end && v->state.has_best;
 
         bn_ckpt_prune(out, (long)s->run->save.save_total_limit,
                       best ? v->state.best_step : -1);
     }
-    json_decref(loop);
-    free(print);
     return rc;
 }
 
-int bn_save_commit(struct bn_saver *v, struct bn_err *err)
+static void *commit(void *arg)
+{
+    struct bn_saver *v = arg;
+
+    v->rc = put_manifest(v, &v->err);
+    atomic_store(&v->done, true);
+    return NULL;
+}
+
+/* Shards are written: their hashes to rank 0, which begins the commit. */
+static int gather_shards(struct bn_saver *v, struct bn_err *err)
 {
     struct bn_session *s = v->s;
-    struct bn_ckpt_shard *all = BN_NEWN(struct bn_ckpt_shard,
-                                        (size_t)s->info.size);
-    int rc;
+
+    drop_parts(v);
+    v->all = BN_NEWN(struct bn_ckpt_shard, (size_t)s->info.size);
+    if (s->world->ops->allgather(s->world, v->all, &v->shard, BN_U8,
+                                 sizeof(*v->all), err) < 0)
+        return -1;
+    v->phase = COMMITS;
+    if (leads(v)) {
+        v->loop = bn_saved_json(&v->state, s->run);
+        v->print = bn_saved_fingerprint(s);
+        start(v, commit);
+    }
+    return 0;
+}
+
+int bn_save_advance(struct bn_saver *v, struct bn_err *err)
+{
+    enum phase was = v->phase;
 
     join(v);
-    v->pending = false;
+    v->phase = IDLE;
     if (v->rc < 0)
         bn_fail(err, v->err.code, "%s", v->err.text);
-    rc = bn_session_agree(s, v->rc, NULL, err);
-    if (rc == 0)
-        rc = s->world->ops->allgather(s->world, all, &v->shard, BN_U8,
-                                      sizeof(*all), err);
-    if (rc == 0 && leads(v))
-        rc = put_manifest(v, all, err);
-    rc = bn_session_agree(s, rc, NULL, err);
-    if (rc < 0 && leads(v))
-        bn_remove_tree(v->tmp, NULL);
-    if (rc == 0 && leads(v))
+    int rc = bn_session_agree(v->s, v->rc, NULL, err);
+    if (rc == 0 && was == WRITES)
+        rc = gather_shards(v, err);
+    else if (rc == 0 && leads(v))
         bn_debug("checkpoint of step %ld: training paused %.4f s, committed "
                  "%.3f s later", v->state.step, v->pause,
-                 bn_now() - v->began);
-    free(all);
+                 v->ended - v->began);
+    if (rc < 0 && leads(v))
+        bn_remove_tree(v->tmp, NULL);
     return rc;
 }
 
 int bn_save_finish(struct bn_saver *v, struct bn_err *err)
 {
-    return v->pending ? bn_save_commit(v, err) : 0;
+    int rc = 0;
+
+    while (rc == 0 && v->phase != IDLE)
+        rc = bn_save_advance(v, err);
+    return rc;
 }

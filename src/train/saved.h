@@ -23,13 +23,17 @@ struct bn_ckpt_of bn_saved_of(const struct bn_session *s);
 /* What this rank writes: nobody else holds it. */
 struct bn_ckpt_shard bn_saved_shard(const struct bn_session *s);
 
-/* Open a checkpoint on all ranks, each checking its share of the hashes.
- * NULL with *failed true if a rank could not: that one says why. Collective.
- */
+/* Open a checkpoint on all ranks; its checksums are looked at when it is
+ * read. NULL with *failed true if a rank could not: that one says why.
+ * Collective. */
 struct bn_ckpt *bn_saved_open(struct bn_session *s, const char *path,
                               bool *failed, struct bn_err *err);
-/* Weights, masters and moments of an open checkpoint. Collective. */
-int bn_saved_restore(struct bn_trainer *t, const struct bn_ckpt *c,
-                     struct bn_err *err);
+/* Weights, masters and moments of an open checkpoint, each rank checking its
+ * share of the checksums on the way, through mem[3 * count] in host memory
+ * (NULL: its own), count as of this rank's bn_saved_shard. With *failed true (and -1) it is not
+ * whole: the trainer is as it was, and the rank that found it says why.
+ * Collective. */
+int bn_saved_restore(struct bn_session *s, const struct bn_ckpt *c,
+                     float *mem, bool *failed, struct bn_err *err);
 
 #endif
