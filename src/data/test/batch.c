@@ -2,8 +2,10 @@
 #include "config.h"
 #include "base/tap.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "data/batch.h"
@@ -196,13 +198,67 @@ static void test_large(void **state)
     assert_true(sum > n / 2 * 8 / 10 && sum < n / 2 * 12 / 10);
 }
 
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* What both of two ranks take in 'steps' steps from 'step' on. */
+static size_t walk(uint64_t n, uint64_t step, uint64_t steps, uint64_t *out)
+{
+    size_t count = 0;
+
+    for (int rank = 0; rank < 2; rank++) {
+        struct bn_plan p = {.n = n, .seed = 3, .shuffle = true, .batch = 4,
+                            .accum = 8, .dp_rank = rank, .dp_size = 2};
+
+        for (uint64_t s = step; s < step + steps; s++)
+            for (int m = 0; m < bn_plan_micros(&p, s); m++)
+                for (int k = 0; k < bn_plan_slots(&p, s, m); k++)
+                    out[count++] = bn_plan_example(&p, s, m, k);
+    }
+    return count;
+}
+
+/* Of a billion samples, wherever in an epoch a run begins: no memory, no time
+ * that a thousand samples would not take, none twice. */
+static void test_virtual(void **state)
+{
+    enum { STEPS = 4000, GLOBAL = 64, SLACK = 20 };
+    const uint64_t n = 1000000007, epoch = (n + GLOBAL - 1) / GLOBAL;
+    const uint64_t from[] = {0, epoch / 3, epoch - STEPS, 7 * epoch - STEPS};
+    uint64_t *got = BN_NEWN(uint64_t, (size_t)STEPS * GLOBAL);
+    size_t before = mallinfo2().uordblks;
+    clock_t t0 = clock();
+
+    (void)state;
+    walk(1009, 5, STEPS, got);
+    clock_t few = clock() - t0;
+    for (size_t i = 0; i < BN_COUNT(from); i++) {
+        t0 = clock();
+        size_t count = walk(n, from[i], STEPS, got);
+
+        assert_true(clock() - t0 < SLACK * (few + CLOCKS_PER_SEC / 100));
+        assert_true(mallinfo2().uordblks <= before);
+        /* the last step of an epoch takes what is left */
+        assert_int_equal(count, STEPS * GLOBAL - (i < 2 ? 0 : GLOBAL - n % GLOBAL));
+        qsort(got, count, sizeof(*got), ascending);
+        assert_true(got[count - 1] < n);
+        for (size_t k = 1; k < count; k++)
+            assert_true(got[k - 1] < got[k]);
+    }
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text),   cmocka_unit_test(test_pair),
         cmocka_unit_test(test_repeated), cmocka_unit_test(test_bugs),
         cmocka_unit_test(test_order),  cmocka_unit_test(test_plain_order),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_large), cmocka_unit_test(test_virtual),
     };
 
     return BN_TAP_RUN(tests);
