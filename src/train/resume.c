@@ -238,8 +238,15 @@ static int resume_named(struct bn_session *s, const char *path,
                         struct bn_err *err)
 {
     bool failed;
+    int rc = bn_is_dir(path)
+                 ? 0
+                 : bn_fail(err, BN_ERR_DATA, "resume: '%s' is no folder: give "
+                           "auto, never or the folder of a checkpoint", path);
+
+    if (bn_session_agree(s, rc, NULL, err) < 0)
+        return -1;
     struct bn_ckpt *c = bn_saved_open(s, path, &failed, err);
-    int rc = c != NULL ? resume(s, c, state, v, &failed, err) : -1;
+    rc = c != NULL ? resume(s, c, state, v, &failed, err) : -1;
 
     bn_ckpt_close(c);
     return rc;
