@@ -40,6 +40,15 @@ struct bn_comm_ops {
     int (*reduce)(struct bn_comm *c, void *out, const void *in,
                   enum bn_dtype type, size_t n, int root,
                   struct bn_err *err);
+    /* Begin a reduce, which goes on while the caller computes and calls other
+     * collectives; 'in' and 'out' are not to be touched until finish. Those of
+     * a group are begun in the same order on all its ranks. The bits are those
+     * of reduce. */
+    int (*reduce_begin)(struct bn_comm *c, void *out, const void *in,
+                        enum bn_dtype type, size_t n, int root,
+                        struct bn_err *err);
+    /* Until all that was begun in this group is done. */
+    int (*finish)(struct bn_comm *c, struct bn_err *err);
     /* out[size * n] = every rank's in[n] in order; in may be out + r * n. */
     int (*allgather)(struct bn_comm *c, void *out, const void *in,
                      enum bn_dtype type, size_t n, struct bn_err *err);

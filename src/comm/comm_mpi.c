@@ -8,13 +8,14 @@
 #include "base/blocks.h"
 #include "base/mem.h"
 #include "comm/fold.h"
+#include "comm/later.h"
 #include "comm/world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PIECE = 256 << 10, /* bytes of a message of a collective */
+    PIECE = BN_COMM_PIECE,
     SMALL = 4096,      /* bytes that every rank sums for itself */
     MESSAGE = 1 << 30, /* bytes of one between two ranks */
 };
@@ -22,7 +23,8 @@ enum {
 struct group {
     struct bn_world *w;
     int *world_rank; /* [size] */
-    int tag;
+    int tag; /* and the one behind it, for what is done later */
+    struct bn_later *later; /* NULL until there is any */
     bool owner; /* of w */
     char *scratch; /* [size][PIECE] */
     const void **in; /* [size] */
@@ -211,6 +213,27 @@ static int reduce(struct bn_comm *c, void *out, const void *in,
     return 0;
 }
 
+static int reduce_begin(struct bn_comm *c, void *out, const void *in,
+                        enum bn_dtype type, size_t n, int root,
+                        struct bn_err *err)
+{
+    struct group *g = group(c);
+
+    if (g->w->broken)
+        return bn_fail(err, g->w->why.code, "%s", g->w->why.text);
+    if (g->later == NULL)
+        g->later = bn_later_create(g->w, c, g->world_rank, g->tag + 1);
+    bn_later_reduce(g->later, out, in, type, n, root);
+    return 0;
+}
+
+static int finish(struct bn_comm *c, struct bn_err *err)
+{
+    struct group *g = group(c);
+
+    return g->later != NULL ? bn_later_finish(g->later, err) : 0;
+}
+
 static int bcast(struct bn_comm *c, void *buf, size_t bytes, int root,
                  struct bn_err *err)
 {
@@ -264,6 +287,7 @@ static void destroy(struct bn_comm *c)
 {
     struct group *g = group(c);
 
+    bn_later_destroy(g->later);
     if (g->owner) {
         /* Nobody leaves while another may still need its messages. */
         if (!g->w->broken)
@@ -281,10 +305,12 @@ static void destroy(struct bn_comm *c)
 static void leave(struct bn_comm *c)
 {
     struct bn_world *w = group(c)->w;
+    struct bn_err why;
 
-    if (!w->broken)
-        bn_fail(&w->why, BN_ERR_BUG, "this rank has left its world");
-    w->broken = true;
+    bn_fail(&why, BN_ERR_BUG, "this rank has left its world");
+    pthread_mutex_lock(&w->lock);
+    bn_world_break(w, &why);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void stop(struct bn_comm *c, enum bn_err_code code)
@@ -301,6 +327,8 @@ static const struct bn_comm_ops mpi_ops = {
     .allreduce = allreduce,
     .reduce_scatter = reduce_scatter,
     .reduce = reduce,
+    .reduce_begin = reduce_begin,
+    .finish = finish,
     .allgather = allgather,
     .bcast = bcast,
     .send = send,
@@ -362,7 +390,7 @@ static struct bn_comm *split(struct bn_comm *c, int color, int key,
     for (int i = 0; i < c->size; i++)
         if (all[i].next_tag > tag)
             tag = all[i].next_tag;
-    g->w->next_tag = tag + 1;
+    g->w->next_tag = tag + 2;
     qsort(all, (size_t)c->size, sizeof(*all), by_key);
     for (int i = c->size - 1; i >= 0; i--)
         if (all[i].color == color) {
@@ -387,7 +415,8 @@ struct bn_comm *bn_comm_mpi(int rank, int size, double timeout,
 
     if (w == NULL)
         return NULL;
-    struct bn_comm *c = create(w, rank, size, w->next_tag++);
+    struct bn_comm *c = create(w, rank, size, w->next_tag);
+    w->next_tag += 2;
     group(c)->owner = true;
     for (int r = 0; r < size; r++)
         group(c)->world_rank[r] = r;

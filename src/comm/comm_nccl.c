@@ -112,15 +112,17 @@ static int reduce_scatter(struct bn_comm *c, void *out, const void *in,
                                        bn_dtype_size(type), err);
 }
 
-static int reduce(struct bn_comm *c, void *out, const void *in,
-                  enum bn_dtype type, size_t n, int root, struct bn_err *err)
+static int reduce_at(struct bn_comm *c, void *out, const void *in,
+                     enum bn_dtype type, size_t n, int root, bool later,
+                     struct bn_err *err)
 {
     struct bn_nccl_call k = {.kind = BN_NCCL_REDUCE,
                              .what = "reduce",
                              .in = in,
                              .out = out,
                              .n = n,
-                             .from = root};
+                             .from = root,
+                             .later = later};
 
     if (type_of(type, &k.type, err) < 0)
         return -1;
@@ -130,6 +132,25 @@ static int reduce(struct bn_comm *c, void *out, const void *in,
         return bn_nccl_enqueue(group(c), &k, err);
     return bn_nccl_host_reduce(group(c), &k, out, in, n, bn_dtype_size(type),
                                err);
+}
+
+static int reduce(struct bn_comm *c, void *out, const void *in,
+                  enum bn_dtype type, size_t n, int root, struct bn_err *err)
+{
+    return reduce_at(c, out, in, type, n, root, false, err);
+}
+
+/* Host memory does not wait for the device: it is reduced at once. */
+static int reduce_begin(struct bn_comm *c, void *out, const void *in,
+                        enum bn_dtype type, size_t n, int root,
+                        struct bn_err *err)
+{
+    return reduce_at(c, out, in, type, n, root, n > 0 && on_device(in), err);
+}
+
+static int finish(struct bn_comm *c, struct bn_err *err)
+{
+    return bn_nccl_finish(group(c)->w, err);
 }
 
 static int allgather(struct bn_comm *c, void *out, const void *in,
@@ -239,6 +260,8 @@ static const struct bn_comm_ops nccl_ops = {
     .allreduce = allreduce,
     .reduce_scatter = reduce_scatter,
     .reduce = reduce,
+    .reduce_begin = reduce_begin,
+    .finish = finish,
     .allgather = allgather,
     .bcast = bcast,
     .send = send,

@@ -4,9 +4,9 @@ src_comm_libcomm_a_SOURCES = src/comm/comm.c src/comm/comm.h \
 	src/comm/comm_self.c \
 	src/comm/fold.c src/comm/fold.h \
 	src/comm/peer.c src/comm/peer.h \
-	src/comm/world.h
+	src/comm/later.h src/comm/world.h
 if HAVE_MPI
-src_comm_libcomm_a_SOURCES += src/comm/comm_mpi.c src/comm/world.c
+src_comm_libcomm_a_SOURCES += src/comm/comm_mpi.c src/comm/later.c src/comm/world.c
 endif
 src_comm_libcomm_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 COMM_LIBS = src/comm/libcomm.a $(BASE_LIBS) $(MPI_LIBS)

@@ -8,6 +8,8 @@
  *     device's stream has so far, whose later work waits for them; they do
  *     not wait. Calls on host memory go through pinned and device memory in
  *     pieces, and wait.
+ *   - What is begun to be reduced later enqueues on a stream of its own, which
+ *     the device's stream waits for in 'finish'; the host does not.
  *   - A thread watches what is enqueued. A rank that does not come within the
  *     deadline, that 'watch' calls failed, or whose process is gone, and any
  *     error of NCCL's, abort all communicators: the device fails with the

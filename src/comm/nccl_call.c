@@ -47,9 +47,10 @@ static ncclResult_t issue(ncclComm_t comm, const struct bn_nccl_call *k,
 int bn_nccl_enqueue(struct bn_nccl_group *g, const struct bn_nccl_call *k,
                     struct bn_err *err)
 {
-    if (bn_nccl_begin(g, k->what, err) < 0)
+    if (bn_nccl_begin(g, k->what, k->later, err) < 0)
         return -1;
-    return bn_nccl_done(g, issue(g->comm, k, g->w->stream), err);
+    return bn_nccl_done(g, issue(g->comm, k, k->later ? g->w->side
+                                                      : g->w->stream), err);
 }
 
 /* --- Host memory, a piece at a time -------------------------------------- */

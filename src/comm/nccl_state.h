@@ -47,6 +47,7 @@ struct bn_nccl_flight {
     struct bn_nccl_next next;
     bool announced;
     bool enqueued; /* 'end' is recorded */
+    bool later;    /* nothing but 'finish' waits for it */
 };
 
 struct bn_nccl {
@@ -58,8 +59,8 @@ struct bn_nccl {
     struct bn_dev *dev;
     int device;           /* of the CUDA runtime */
     cudaStream_t compute; /* borrowed */
-    cudaStream_t stream;
-    cudaEvent_t ready, copied;
+    cudaStream_t stream, side; /* of what is done later */
+    cudaEvent_t ready, copied, aside;
     void (*dying)(const struct bn_err *why); /* may be NULL */
     char *stage;   /* pinned, 2 * BN_NCCL_STAGE: in, then out */
     char *scratch; /* the same on the device */
@@ -88,9 +89,11 @@ int bn_nccl_watch(struct bn_nccl *w, struct bn_err *err);
 void bn_nccl_close(struct bn_nccl *w);
 /* Take a place in the list of calls, with the lock held until bn_nccl_done,
  * which is told what NCCL returned. */
-int bn_nccl_begin(struct bn_nccl_group *g, const char *what,
+int bn_nccl_begin(struct bn_nccl_group *g, const char *what, bool later,
                   struct bn_err *err);
 int bn_nccl_done(struct bn_nccl_group *g, ncclResult_t r, struct bn_err *err);
+/* Let the device's stream wait for what is done later. */
+int bn_nccl_finish(struct bn_nccl *w, struct bn_err *err);
 /* Until what is on the communication stream now is over. */
 int bn_nccl_wait(struct bn_nccl *w, struct bn_err *err);
 /* Wait for a communicator that is being made or ended in the background,
@@ -127,6 +130,7 @@ enum bn_nccl_kind {
 struct bn_nccl_call {
     enum bn_nccl_kind kind;
     const char *what;
+    bool later; /* beside what the device computes, until 'finish' */
     const void *in;
     void *out;
     size_t n, n_out; /* n_out: of SENDRECV */

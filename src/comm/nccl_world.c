@@ -167,9 +167,18 @@ static void retire(struct bn_nccl *w)
     }
 }
 
-int bn_nccl_begin(struct bn_nccl_group *g, const char *what, struct bn_err *err)
+/* The stream of a call, which goes on while the device computes, or behind
+ * which the device waits. */
+static cudaStream_t stream_of(const struct bn_nccl *w, bool later)
+{
+    return later ? w->side : w->stream;
+}
+
+int bn_nccl_begin(struct bn_nccl_group *g, const char *what, bool later,
+                  struct bn_err *err)
 {
     struct bn_nccl *w = g->w;
+    cudaStream_t stream = stream_of(w, later);
     double t0 = bn_now();
 
     pthread_mutex_lock(&w->lock);
@@ -190,12 +199,13 @@ int bn_nccl_begin(struct bn_nccl_group *g, const char *what, struct bn_err *err)
                                      .g = g,
                                      .what = what,
                                      .call = ++g->calls,
+                                     .later = later,
                                      .next = bn_nccl_first};
         cudaError_t e = cudaEventRecord(w->ready, w->compute);
         if (e == cudaSuccess)
-            e = cudaStreamWaitEvent(w->stream, w->ready, 0);
+            e = cudaStreamWaitEvent(stream, w->ready, 0);
         if (e == cudaSuccess)
-            e = cudaEventRecord(f->begin, w->stream);
+            e = cudaEventRecord(f->begin, stream);
         if (e != cudaSuccess)
             cuda_failed(w, e, what);
         else
@@ -231,9 +241,9 @@ int bn_nccl_done(struct bn_nccl_group *g, ncclResult_t r, struct bn_err *err)
         bn_nccl_break(w, &why, true);
     }
     if (!w->broken) {
-        cudaError_t e = cudaEventRecord(f->end, w->stream);
+        cudaError_t e = cudaEventRecord(f->end, stream_of(w, f->later));
 
-        if (e == cudaSuccess)
+        if (e == cudaSuccess && !f->later)
             e = cudaStreamWaitEvent(w->compute, f->end, 0);
         f->enqueued = true;
         if (e != cudaSuccess)
@@ -241,6 +251,25 @@ int bn_nccl_done(struct bn_nccl_group *g, ncclResult_t r, struct bn_err *err)
     }
     int rc = w->broken ? fail_as(w, err) : 0;
     pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+int bn_nccl_finish(struct bn_nccl *w, struct bn_err *err)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&w->lock);
+    if (!w->broken) {
+        cudaError_t e = cudaEventRecord(w->aside, w->side);
+
+        if (e == cudaSuccess)
+            e = cudaStreamWaitEvent(w->compute, w->aside, 0);
+        if (e != cudaSuccess)
+            cuda_failed(w, e, "end of what was done later");
+    }
+    if (w->broken)
+        rc = fail_as(w, err);
     pthread_mutex_unlock(&w->lock);
     return rc;
 }
@@ -423,6 +452,10 @@ static cudaError_t take(struct bn_nccl *w)
     if (e == cudaSuccess)
         e = cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking);
     if (e == cudaSuccess)
+        e = cudaStreamCreateWithFlags(&w->side, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaEventCreateWithFlags(&w->aside, cudaEventDisableTiming);
+    if (e == cudaSuccess)
         e = cudaEventCreateWithFlags(&w->ready, cudaEventDisableTiming);
     if (e == cudaSuccess)
         e = cudaEventCreateWithFlags(&w->copied, cudaEventDisableTiming);
@@ -498,8 +531,12 @@ void bn_nccl_close(struct bn_nccl *w)
         (void)cudaEventDestroy(w->ready);
     if (w->copied != NULL)
         (void)cudaEventDestroy(w->copied);
+    if (w->aside != NULL)
+        (void)cudaEventDestroy(w->aside);
     if (w->stream != NULL)
         (void)cudaStreamDestroy(w->stream);
+    if (w->side != NULL)
+        (void)cudaStreamDestroy(w->side);
     bn_block_drop(w->scratch);
     bn_block_drop(w->stage);
     (void)cudaFree(w->scratch);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/times.h"
+#include "comm/later.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -88,54 +89,64 @@ static int slot(struct bn_world *w, int rank)
     return w->n++;
 }
 
-static void mpi_failed(struct bn_world *w, int code, const char *what,
-                       int rank)
+void bn_world_break(struct bn_world *w, const struct bn_err *why)
 {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int len;
-
     if (w->broken)
         return;
-    MPI_Error_string(code, text, &len);
+    w->why = *why;
     w->broken = true;
-    bn_fail(&w->why, BN_ERR_AGAIN, "%s rank %d: %s", what, rank, text);
+}
+
+void bn_world_failed(struct bn_world *w, int code, const char *what, int rank)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    struct bn_err err;
+    int len;
+
+    MPI_Error_string(code, text, &len);
+    bn_fail(&err, BN_ERR_AGAIN, "%s rank %d: %s", what, rank, text);
+    bn_world_break(w, &err);
 }
 
 void bn_world_send(struct bn_world *w, const void *buf, size_t bytes,
                    int rank, int tag)
 {
     int i = slot(w, rank);
+
+    pthread_mutex_lock(&w->lock);
     int rc = w->broken ? MPI_SUCCESS
                        : MPI_Isend(buf, (int)bytes, MPI_BYTE, rank, tag,
                                    MPI_COMM_WORLD, &w->req[i]);
-
     if (rc != MPI_SUCCESS)
-        mpi_failed(w, rc, "cannot send to", rank);
+        bn_world_failed(w, rc, "cannot send to", rank);
+    pthread_mutex_unlock(&w->lock);
 }
 
 void bn_world_recv(struct bn_world *w, void *buf, size_t bytes, int rank,
                    int tag)
 {
     int i = slot(w, rank);
+
+    pthread_mutex_lock(&w->lock);
     int rc = w->broken ? MPI_SUCCESS
                        : MPI_Irecv(buf, (int)bytes, MPI_BYTE, rank, tag,
                                    MPI_COMM_WORLD, &w->req[i]);
-
     if (rc != MPI_SUCCESS)
-        mpi_failed(w, rc, "cannot receive from", rank);
+        bn_world_failed(w, rc, "cannot receive from", rank);
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* --- Waiting ------------------------------------------------------------ */
 
-/* Complete what can be; true if nothing is left. */
-static bool progress(struct bn_world *w)
+/* Complete what can be of the messages; true if nothing is left. */
+static bool test_all(struct bn_world *w)
 {
     for (int i = 0; i < w->n;) {
         MPI_Status st;
         int flag = 1, rc = MPI_Test(&w->req[i], &flag, &st);
 
         if (rc != MPI_SUCCESS) {
-            mpi_failed(w, rc, "lost the message of", w->to[i]);
+            bn_world_failed(w, rc, "lost the message of", w->to[i]);
             return true;
         }
         if (flag) {
@@ -149,16 +160,38 @@ static bool progress(struct bn_world *w)
     return w->n == 0;
 }
 
+/* Complete what can be; true if nothing is left, or the world is broken. */
+static bool progress(struct bn_world *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool done = w->broken || test_all(w);
+    if (w->later != NULL && !w->broken)
+        done = bn_later_step(w->later) && done;
+    pthread_mutex_unlock(&w->lock);
+    return done;
+}
+
+/* Whether something is waited for from that rank. */
+static bool waited_for(struct bn_world *w, int rank)
+{
+    bool waited = false;
+
+    pthread_mutex_lock(&w->lock);
+    for (int i = 0; i < w->n; i++)
+        waited |= w->to[i] == rank;
+    if (w->later != NULL)
+        waited |= bn_later_waits_for(w->later, rank);
+    pthread_mutex_unlock(&w->lock);
+    return waited;
+}
+
 /* The ranks that something is waited for from: "2 (load), 5 (step 7)". */
-static void describe(const struct bn_world *w, struct bn_str *out)
+static void describe(struct bn_world *w, struct bn_str *out)
 {
     for (int r = 0; r < w->size; r++) {
-        bool waited = false;
         char where[BN_WATCH_WHERE] = "";
 
-        for (int i = 0; i < w->n; i++)
-            waited |= w->to[i] == r;
-        if (!waited)
+        if (!waited_for(w, r))
             continue;
         if (w->watch.where != NULL)
             w->watch.where(w->watch.arg, r, where);
@@ -172,7 +205,8 @@ static void describe(const struct bn_world *w, struct bn_str *out)
  * for it. Failures that ranks tell of come before processes that are gone,
  * and are looked for after them: a process that ended because another rank
  * failed did so after that was told. */
-static int anyone_lost(struct bn_world *w, const char *what)
+static int anyone_lost(struct bn_world *w, const char *what,
+                       struct bn_err *why)
 {
     int gone = -1;
 
@@ -181,40 +215,56 @@ static int anyone_lost(struct bn_world *w, const char *what)
             gone = r;
     for (int r = 0; r < w->size; r++)
         if (r != w->rank && w->watch.failed != NULL
-            && w->watch.failed(w->watch.arg, r, &w->why) < 0)
+            && w->watch.failed(w->watch.arg, r, why) < 0)
             return -1;
     if (gone < 0)
         return 0;
-    return bn_fail(&w->why, BN_ERR_AGAIN, "rank %d is gone: its process %lld "
+    return bn_fail(why, BN_ERR_AGAIN, "rank %d is gone: its process %lld "
                    "ended while this one waited in %s", gone,
                    (long long)w->peer[gone].pid, what);
+}
+
+/* After so long: say for whom, or give up with -1. */
+static int lose_patience(struct bn_world *w, const char *what, double waited,
+                         struct bn_err *why)
+{
+    struct bn_str who = {0};
+    int rc = 0;
+
+    describe(w, &who);
+    if (waited >= w->timeout)
+        rc = bn_fail(why, BN_ERR_AGAIN, "%s: rank %s did not come in %.0f s",
+                     what, who.s, w->timeout);
+    else
+        bn_warn("%s: waiting for rank %s for %.0f s", what, who.s, waited);
+    bn_str_release(&who);
+    return rc;
+}
+
+static void give_up(struct bn_world *w, const struct bn_err *why)
+{
+    pthread_mutex_lock(&w->lock);
+    bn_world_break(w, why);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static int wait_for(struct bn_world *w, const char *what, struct bn_err *err)
 {
     double t0 = bn_now(), look = look_after, say = say_after;
+    struct bn_err why;
 
-    while (!w->broken && !progress(w)) {
+    while (!progress(w)) {
         double waited = bn_now() - t0;
 
         if (waited >= look) {
             look = waited + look_after;
-            w->broken = anyone_lost(w, what) < 0;
+            if (anyone_lost(w, what, &why) < 0)
+                give_up(w, &why);
         }
         if (waited >= say || waited >= w->timeout) {
-            struct bn_str who = {0};
-
-            describe(w, &who);
-            if (waited >= w->timeout) {
-                w->broken = true;
-                bn_fail(&w->why, BN_ERR_AGAIN, "%s: rank %s did not come in "
-                        "%.0f s", what, who.s, w->timeout);
-            } else {
-                bn_warn("%s: waiting for rank %s for %.0f s", what, who.s,
-                        waited);
-            }
-            bn_str_release(&who);
             say += say_after;
+            if (lose_patience(w, what, waited, &why) < 0)
+                give_up(w, &why);
         }
         bn_rest(waited);
     }
@@ -283,6 +333,7 @@ struct bn_world *bn_world_open(int rank, int size, double timeout,
     w->size = size;
     w->timeout = timeout;
     w->next_tag = 1;
+    pthread_mutex_init(&w->lock, NULL);
     w->peer = BN_NEWN(struct bn_peer, (size_t)size);
     if (watch != NULL)
         w->watch = *watch;
@@ -290,8 +341,9 @@ struct bn_world *bn_world_open(int rank, int size, double timeout,
      * warning a message; a person's own setting stays. */
     setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     bool runs = guard_begin(&g, "starting MPI", timeout);
-    int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &got);
+    int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &got);
     guard_end(&g, runs);
+    w->threads = rc == MPI_SUCCESS && got >= MPI_THREAD_SERIALIZED;
     if (rc != MPI_SUCCESS) {
         bn_fail(err, BN_ERR_AGAIN, "cannot start MPI (error %d)", rc);
         w->broken = true;
@@ -315,6 +367,7 @@ void bn_world_close(struct bn_world *w)
         MPI_Finalize();
         guard_end(&g, runs);
     }
+    pthread_mutex_destroy(&w->lock);
     free(w->peer);
     free(w->req);
     free(w->to);

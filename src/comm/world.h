@@ -6,17 +6,28 @@
 #define BN_COMM_WORLD_H
 
 #include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "comm/comm.h"
 #include "comm/peer.h"
 
+enum { BN_COMM_PIECE = 256 << 10 }; /* bytes of a message of a collective */
+
+struct bn_later;
+
 struct bn_world {
     int rank, size;
     double timeout;
+    bool threads; /* MPI may be called by several, one at a time */
+    /* Held by who calls MPI once groups have threads (later.h), and for what
+     * stands below 'why'. */
+    pthread_mutex_t lock;
     struct bn_watch watch; /* all NULL: none */
     struct bn_peer *peer;       /* [size]; zero until they are exchanged */
     int next_tag; /* every group has its own, so messages never mix */
-    bool broken;  /* a wait has failed: messages may be anywhere */
+    struct bn_later *later; /* is waited for, too; or NULL */
+    atomic_bool broken; /* a wait has failed: messages may be anywhere */
     struct bn_err why;
     /* requests in flight */
     MPI_Request *req;
@@ -31,6 +42,12 @@ struct bn_world *bn_world_open(int rank, int size, double timeout,
 /* Meet once more and finalise MPI; of a broken world only the memory is
  * released. */
 void bn_world_close(struct bn_world *w);
+
+/* Mark the world as failed by 'why', unless it is already, or by a call of MPI
+ * that returned 'code' ("cannot send to" "rank 3: ..."). The lock is held. */
+void bn_world_break(struct bn_world *w, const struct bn_err *why);
+void bn_world_failed(struct bn_world *w, int code, const char *what,
+                     int rank);
 
 /* Start a message of bytes <= INT_MAX; failures show in bn_world_wait. */
 void bn_world_send(struct bn_world *w, const void *buf, size_t bytes,

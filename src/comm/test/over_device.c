@@ -5,9 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A reduction that was begun. */
+struct begun {
+    struct bn_arena a;
+    void *out; /* NULL: this rank is not the root */
+    size_t bytes;
+};
+
 struct state {
     struct bn_comm *c;
     struct bn_dev *dev;
+    struct begun begun[16];
+    int n;
 };
 
 static struct state *state(const struct bn_comm *c)
@@ -94,6 +103,33 @@ static int reduce(struct bn_comm *c, void *out, const void *in,
                                 root, err);
 
     return drop(c, &a, 0, mine ? out : NULL, bytes, rc, err);
+}
+
+static int reduce_begin(struct bn_comm *c, void *out, const void *in,
+                        enum bn_dtype type, size_t n, int root,
+                        struct bn_err *err)
+{
+    struct bn_comm *under = state(c)->c;
+    struct begun *b = &state(c)->begun[state(c)->n++];
+    size_t bytes = n * bn_dtype_size(type);
+    bool mine = c->rank == root;
+
+    *b = (struct begun){lift(c, in, bytes), mine ? out : NULL, bytes};
+    return under->ops->reduce_begin(under, mine ? b->a.base : NULL, b->a.base,
+                                    type, n, root, err);
+}
+
+static int finish(struct bn_comm *c, struct bn_err *err)
+{
+    int rc = state(c)->c->ops->finish(state(c)->c, err);
+
+    for (int i = 0; i < state(c)->n; i++) {
+        struct begun *b = &state(c)->begun[i];
+
+        rc = drop(c, &b->a, 0, b->out, b->bytes, rc, err);
+    }
+    state(c)->n = 0;
+    return rc;
 }
 
 static int allgather(struct bn_comm *c, void *out, const void *in,
@@ -197,6 +233,8 @@ static const struct bn_comm_ops over_ops = {
     .allreduce = allreduce,
     .reduce_scatter = reduce_scatter,
     .reduce = reduce,
+    .reduce_begin = reduce_begin,
+    .finish = finish,
     .allgather = allgather,
     .bcast = bcast,
     .send = send,
@@ -214,7 +252,7 @@ struct bn_comm *over_device(struct bn_comm *c, struct bn_dev *dev)
     struct bn_comm *made = BN_NEW(struct bn_comm);
     struct state *s = BN_NEW(struct state);
 
-    *s = (struct state){c, dev};
+    *s = (struct state){.c = c, .dev = dev};
     *made = (struct bn_comm){c->rank, c->size, &over_ops, s};
     return made;
 }

@@ -159,6 +159,50 @@ static int test_order(struct bn_comm *c, size_t n, struct bn_err *err)
     return 0;
 }
 
+/* What rank r gives to reduction k: the sum depends on the order. */
+static float term(int r, size_t k, size_t i)
+{
+    return 1.0f / (float)(3 + r * 7 + (int)((i + 5 * k) % 11));
+}
+
+/* Reductions to all roots, more than go at a time, while others are done. */
+static int test_later(struct bn_comm *c, size_t n, struct bn_err *err)
+{
+    enum { MANY = 9 };
+    float *x[MANY];
+    int64_t one = 1;
+
+    for (size_t k = 0; k < MANY; k++) {
+        int root = (int)k % c->size;
+
+        x[k] = BN_NEWN(float, n + 1);
+        for (size_t i = 0; i < n; i++)
+            x[k][i] = term(c->rank, k, i);
+        x[k][n] = 99;
+        if (c->ops->reduce_begin(c, root == c->rank ? x[k] : NULL, x[k],
+                                 BN_F32, n, root, err) < 0
+            || (k % 3 == 0
+                && c->ops->allreduce(c, &one, BN_I64, 1, BN_MAX, err) < 0))
+            return -1;
+    }
+    if (c->ops->finish(c, err) < 0)
+        return -1;
+    for (size_t k = 0; k < MANY; k++) {
+        bool ok = one == 1 && x[k][n] == 99, root = (int)k % c->size == c->rank;
+
+        for (size_t i = 0; i < n; i++) {
+            float want = root ? term(0, k, i) : term(c->rank, k, i);
+
+            for (int r = 1; root && r < c->size; r++)
+                want += term(r, k, i);
+            ok &= x[k][i] == want;
+        }
+        check(ok, "reduction later", n);
+        free(x[k]);
+    }
+    return c->ops->finish(c, err); /* of nothing */
+}
+
 static int test_rest(struct bn_comm *c, struct bn_err *err)
 {
     enum { N = 300001 };
@@ -200,7 +244,8 @@ static int test_group(struct bn_comm *c, const int *world, struct bn_err *err)
             if (sizes[s] < 100000 || types[t] == BN_F32)
                 if (test_sums(c, world, types[t], sizes[s], err) < 0)
                     return -1;
-    if (test_order(c, 5, err) < 0 || test_order(c, 100003, err) < 0)
+    if (test_order(c, 5, err) < 0 || test_order(c, 100003, err) < 0
+        || test_later(c, 1, err) < 0 || test_later(c, 200003, err) < 0)
         return -1;
     return test_rest(c, err);
 }
