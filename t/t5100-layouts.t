@@ -37,14 +37,44 @@ done <<EOT
 4 tp2-cp2 $tp=2 $cp=2 activation_recompute=attention
 4 dp4-zero2 $batch=1 zero_stage=2
 4 dp2-tp2-zero2 $tp=2 $batch=2 zero_stage=2
+4 dp2-pp2-zero2 $pp=2 $batch=2 zero_stage=2
 8 dp8 $batch=1 $accum=1
 8 tp8 $tp=8
 8 pp8 $pp=8 $batch=1 $accum=8
 8 cp8 $cp=8
 8 dp2-tp2-pp2 $tp=2 $pp=2 $batch=2
 8 dp2-cp2-tp2 $cp=2 $tp=2 $batch=2
+2 tp2-sequence $tp=2 sequence_parallel=true
+4 tp4-sequence $tp=4 sequence_parallel=true activation_recompute=attention
+4 tp2-cp2-sequence $tp=2 $cp=2 sequence_parallel=true activation_recompute=full
+8 dp2-tp2-pp2-sequence $tp=2 $pp=2 $batch=2 sequence_parallel=true
 EOT
 
+
+# beside N NAME TASK SETS...: the same bits where gradients are summed a layer
+# at a time beside the backward pass, and after it
+beside() {
+    n=$1 name=$2 task=$3
+    shift 3
+    bn_train $n $name-on $task "$@" reduce_bucket_size=1 &&
+    bn_train $n $name-off $task "$@" overlap_grad_reduce=false &&
+    $compare --bits $name-on $name-off 10 &&
+    cmp $name-on/model/model.safetensors $name-off/model/model.safetensors &&
+    $compare $task-1 $name-on 10
+}
+while read -r n name task sets; do
+    test_expect_success "$n ranks: $task, $name, sums beside the backward pass" '
+        beside $n $name $task $sets
+    '
+done <<EOT
+2 dp2 orpo $batch=2
+4 dp4 sft $batch=1
+4 dp2-tp2 sft $batch=2 $tp=2
+4 dp2-pp2 sft $batch=2 $pp=2
+2 cp2 orpo $cp=2
+2 dp2-zero2 sft $batch=2 zero_stage=2
+4 dp2-pp2-zero2 sft $batch=2 $pp=2 zero_stage=2
+EOT
 test_expect_success 'a layout gives the same bits every time' '
     bn_train 8 again sft $tp=2 $pp=2 $batch=2 &&
     $compare --bits sft-dp2-tp2-pp2 again 10 &&
@@ -55,6 +85,15 @@ test_expect_success 'the mean of means of micro-batches does not depend on it' '
     bn_train 4 trl-4 orpo loss_reduction=trl $batch=2 $accum=2 $tp=2 &&
     $compare trl-1 trl-4 10
 '
+test_expect_success 'layers split by hand: as the even split; the report says what was even' '
+    bn_train 3 split orpo $pp=3 "pipeline_layer_split=[5, 1, 3]" &&
+    $compare orpo-1 split 10 &&
+    grep "computed: stage 0 of 5 layers .* s, stage 1 of 1 layers .* s, stage 2 of 3 layers .* s; by that pipeline_layer_split: .[1-9], [1-9], [1-9].$" split.err &&
+    test_must_fail bn_train 2 no sft $pp=2 "pipeline_layer_split=[3, 4]" &&
+    grep "pipeline_layer_split: it is of 7 layers, and the model has 8" no.err &&
+    test_must_fail bn_train 2 no sft $pp=2 "pipeline_layer_split=[8]" &&
+    grep "pipeline_layer_split is of 1 stages, and pipeline_parallel_size is 2" no.err
+'
 test_expect_success 'layouts that a model or a run does not admit are refused' '
     test_expect_code 64 burnish-train --set output_dir=no --set $tp=2 sft.yaml &&
     test_must_fail bn_train 3 no sft $tp=3 &&
@@ -62,9 +101,7 @@ test_expect_success 'layouts that a model or a run does not admit are refused' '
     test_must_fail bn_train 2 no sft $tp=2 $cp=2 &&
     grep "do not make the 2 ranks that were started" no.err &&
     test_must_fail bn_train 9 no sft $pp=9 &&
-    grep "8 layers cannot be split over 9 pipeline stages" no.err &&
-    test_must_fail bn_train 2 no sft $pp=2 zero_stage=2 &&
-    grep "zero_stage: 2 with pipeline_parallel_size 2 is not supported" no.err
+    grep "8 layers cannot be split over 9 pipeline stages" no.err
 '
 
 # The same program with a fault planted: the comparison must see it.
@@ -85,6 +122,19 @@ test_expect_success 'planted: a rank left out of the sum of gradients' '
     test_must_fail $compare sft-1 sum &&
     BN_MUTANT=sum bn_train 2 sum2 sft $batch=2 zero_stage=2 &&
     test_must_fail $compare sft-1 sum2
+'
+test_expect_success 'planted: gradients summed before they are made' '
+    BN_MUTANT=early bn_train 2 early sft $batch=2 reduce_bucket_size=1 &&
+    test_must_fail $compare sft-1 early
+'
+test_expect_success 'planted: a row of the residual stream that no rank has' '
+    BN_MUTANT=rows bn_train 2 rows sft $tp=2 sequence_parallel=true &&
+    test_must_fail $compare sft-1 rows
+'
+test_expect_success 'planted: norms of rows that are not summed' '
+    BN_MUTANT=norms bn_train 2 norms sft $tp=2 sequence_parallel=true \
+        overlap_grad_reduce=false &&
+    test_must_fail $compare sft-1 norms
 '
 test_expect_success 'planted: denominators of one rank alone' '
     BN_MUTANT=denominator bn_train 2 denominator sft $batch=2 &&

@@ -47,12 +47,21 @@ done <<EOT
 4 tp2-pp2 $tp=2 $pp=2
 4 dp2-tp2 $tp=2 $batch=2 activation_recompute=attention
 4 tp2-cp2 $tp=2 $cp=2
+2 tp2-sequence $tp=2 sequence_parallel=true
+4 dp2-pp2-zero2 $batch=2 $pp=2 zero_stage=2
 EOT
+test_expect_success 'sums of adapters beside the backward pass give the same bits' '
+    bn_train 2 on lora-sft $batch=2 reduce_bucket_size=1 &&
+    bn_train 2 off lora-sft $batch=2 overlap_grad_reduce=false &&
+    $compare --bits on off 10
+'
 test_expect_success 'adapters of some layers: a stage may have none' '
-    for n in 1 2; do
-        bn_train $n few-$n lora-sft $pp=$n modules_to_save=[] \
-            "lora_target_modules=[layers.7.mlp.up_proj, layers.6.self_attn.k_proj]" || return 1
-    done && $compare few-1 few-2 10
+    few="modules_to_save=[]"
+    some="lora_target_modules=[layers.7.mlp.up_proj, layers.6.self_attn.k_proj]"
+    bn_train 1 few-1 lora-sft $few "$some" &&
+    bn_train 2 few-2 lora-sft $few "$some" $pp=2 && $compare few-1 few-2 10 &&
+    bn_train 4 few-4 lora-sft $few "$some" $pp=2 $batch=2 zero_stage=2 &&
+    $compare few-1 few-4 10
 '
 test_expect_success 'every layout writes the same adapter, to rounding' '
     for d in sft-tp4 sft-pp4 sft-dp2-tp2; do
@@ -89,6 +98,7 @@ while read -r n run sets; do
 done <<EOT
 4 lora-sft $tp=2 $batch=2
 4 lora-orpo $pp=2 $batch=2 dtype=bfloat16
+4 lora-sft $pp=2 $batch=2 zero_stage=2
 EOT
 
 test_expect_success 'generation beside an adapter is that of one rank' '

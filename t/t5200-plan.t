@@ -45,7 +45,11 @@ done <<EOT
 2 sft per_device_train_batch_size=2 zero_stage=2
 4 orpo $tp=2 per_device_train_batch_size=2 zero_stage=2 dtype=bfloat16
 4 sft $tp=4
+4 sft $tp=2 per_device_train_batch_size=2 sequence_parallel=true
+4 orpo $tp=4 sequence_parallel=true activation_recompute=full
 4 orpo $pp=2 $cp=2
+2 sft $pp=2 pipeline_layer_split=[2,6]
+4 orpo $pp=2 $cp=2 zero_stage=2 overlap_grad_reduce=false
 8 sft $tp=2 $pp=2 per_device_train_batch_size=2 dtype=bfloat16
 8 orpo $tp=2 $cp=2 activation_recompute=attention
 EOT
@@ -72,6 +76,16 @@ a, b = (json.load(open(f)) for f in (\"z1\", \"z2\"))
 assert b[\"gradients\"] < 0.7 * a[\"gradients\"], (a, b)
 assert b[\"weights\"] == a[\"weights\"] and b[\"optimizer\"] == a[\"optimizer\"]
 "
+'
+test_expect_success 'the layers of each stage are said, as counted or as told' '
+    burnish plan --set output_dir=o --set $pp=2 sft.yaml >out &&
+    grep "^stage 0, tensor rank 0: layers 0 to 3$" out &&
+    sed "s/\"vocab_size\": 512/\"vocab_size\": 3000/" qwen3/config.json >big.json &&
+    burnish plan --longest 99 --set output_dir=o --set $pp=2 \
+        --set config_name=big.json sft.yaml >out &&
+    grep "^stage 0, tensor rank 0: layers 0 to 5$" out &&
+    burnish plan --set output_dir=o --set $pp=2 --set pipeline_layer_split=[2,6] \
+        sft.yaml >out && grep "^stage 1, tensor rank 0: layers 2 to 7$" out
 '
 test_expect_success 'layouts that fit are listed; none is an error' '
     burnish plan --ranks 8 --memory 1 --set output_dir=o sft.yaml >fits &&

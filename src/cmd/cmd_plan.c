@@ -67,10 +67,12 @@ static int lengths(const struct args *a, const struct bn_run *run,
 
 static void print_json(const struct bn_rank_plan *p, int pp, int tp)
 {
-    printf("{\"pp\":%d,\"tp\":%d,\"weights\":%zu,\"gradients\":%zu,"
+    printf("{\"pp\":%d,\"tp\":%d,\"first_layer\":%d,\"end_layer\":%d,"
+           "\"weights\":%zu,\"gradients\":%zu,"
            "\"tables\":%zu,\"optimizer\":%zu,\"activations\":%zu,"
            "\"state\":%zu,\"comm\":%zu,\"copy\":%zu,\"dp_bytes\":%.0f,"
            "\"tp_bytes\":%.0f,\"pp_bytes\":%.0f,\"cp_bytes\":%.0f}\n", pp, tp,
+           p->first_layer, p->end_layer,
            p->weights, p->gradients, p->tables, p->optimizer, p->activations,
            p->weights + p->gradients + p->tables + p->optimizer, p->comm,
            p->copy, p->dp_bytes, p->tp_bytes, p->pp_bytes, p->cp_bytes);
@@ -85,7 +87,8 @@ static void print_class(const char *name, size_t bytes)
 
 static void print_rank(const struct bn_rank_plan *p, int pp, int tp)
 {
-    printf("stage %d, tensor rank %d\n", pp, tp);
+    printf("stage %d, tensor rank %d: layers %d to %d\n", pp, tp,
+           p->first_layer, p->end_layer - 1);
     print_class("weights", p->weights);
     print_class("gradients", p->gradients);
     print_class("position tables", p->tables);

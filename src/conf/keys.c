@@ -257,8 +257,8 @@ static const struct bn_conf_key keys[] = {
      .unit = "checkpoints",
      .help = "remove this run's older ones beyond so many; 0: keep all"},
     {BOOL(save, save_on_signal), .dflt = "true",
-     .help = "on SIGTERM and SIGUSR1: finish the step, write a checkpoint,"
-             " exit 75"},
+     .help = "on SIGTERM and SIGUSR1: drop the step between two micro-batches,"
+             " or finish it, write a checkpoint, exit 75"},
     {STR(save, resume), .dflt = "auto", .flags = PATH,
      .help = "auto: go on from the newest whole checkpoint in output_dir, or"
              " start if there is none; never: start, and refuse an"
@@ -287,6 +287,11 @@ static const struct bn_conf_key keys[] = {
      .unit = "ranks", .help = "ranks that share every matrix"},
     {INT(mesh, pipeline_parallel_size), .dflt = "1", .min = 1,
      .max = 1 << 20, .unit = "ranks", .help = "ranks that share the layers"},
+    {LIST(mesh, pipeline_layer_split), .unit = "layers",
+     .help = "layers of each pipeline stage, first to last; by default the"
+             " split whose costliest stage is cheapest, by the sizes of the"
+             " layers' and the head's matrices. A report of a run on CPUs says"
+             " which would be even by measured times"},
     {INT(mesh, context_parallel_size), .dflt = "1", .min = 1,
      .max = 1 << 20, .unit = "ranks",
      .help = "ranks that share every sequence"},
@@ -294,8 +299,16 @@ static const struct bn_conf_key keys[] = {
      .help = "split what lies between tensor-parallel matrices by tokens"},
     {INT(mesh, zero_stage), .dflt = "1", .min = 1, .max = 2,
      .help = "what data-parallel ranks share out: 1 optimizer states and"
-             " masters, 2 gradients too, which are then summed once a"
-             " micro-batch (not with pipeline stages)"},
+             " masters, 2 gradients too; those of layers are then summed once"
+             " a micro-batch"},
+    {BOOL(mesh, overlap_grad_reduce), .dflt = "true",
+     .help = "sum gradients over data-parallel ranks while the backward pass"
+             " that makes them goes on; the same bits without. With"
+             " zero_stage: 2 it takes the gradients of one more layer"},
+    {INT(mesh, reduce_bucket_size), .dflt = "4194304", .min = 1, .max = MANY,
+     .unit = "elements",
+     .help = "gradients of layers at least that are begun to be summed at a"
+             " time (zero_stage: 1)"},
     {NUM(mesh, ddp_timeout), .dflt = "7200", .max = 1e7, .flags = ABOVE,
      .unit = "seconds",
      .help = "longest wait for another rank before an error names it"},

@@ -356,6 +356,25 @@ static bool sequence_tensor(const struct bn_run *r, struct bn_str *why)
     return r->mesh.sequence_parallel && r->mesh.tensor_parallel_size == 1;
 }
 
+static bool stages_split(const struct bn_run *r, struct bn_str *why)
+{
+    const struct bn_run_list *l = &r->mesh.pipeline_layer_split;
+    long long stages = r->mesh.pipeline_parallel_size;
+
+    for (size_t i = 0; i < l->n && why->len == 0; i++) {
+        const char *t = l->v[i];
+        size_t n = strlen(t);
+
+        if (n == 0 || n > 6 || t[strspn(t, "0123456789")] || atol(t) < 1)
+            bn_str_addf(why, "pipeline_layer_split: '%s' is not a number of"
+                             " layers above 0", t);
+    }
+    if (l->n > 0 && why->len == 0 && l->n != (size_t)stages)
+        bn_str_addf(why, "pipeline_layer_split is of %zu stages, and"
+                         " pipeline_parallel_size is %lld", l->n, stages);
+    return why->len > 0;
+}
+
 static bool lora_unused(const struct bn_run *r, struct bn_str *why)
 {
     static const char *const key[] = {"lora_alpha", "lora_dropout",
@@ -482,6 +501,9 @@ static const struct rule {
     {"sequence-tensor", {"sequence_parallel", "tensor_parallel_size"},
      "sequence_parallel goes with tensor_parallel_size above 1.",
      sequence_tensor},
+    {"stages-split", {"pipeline_layer_split", "pipeline_parallel_size"},
+     "pipeline_layer_split has a number of layers for each of"
+     " pipeline_parallel_size stages.", stages_split},
     {"lora-only",
      {"lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora",
       "modules_to_save", "lora_r"},

@@ -16,6 +16,9 @@ struct bn_axis {
 struct bn_mesh {
     struct bn_comm *world; /* borrowed */
     struct bn_axis tp, cp, dp, pp;
+    /* Of what lies between tensor-parallel matrices each rank of tp holds a
+     * part of the rows (model/seq.h); false after bn_mesh_init. */
+    bool sequence;
     /* Ranks that hold the same parameters: dp and cp together. Gradients are
      * summed, and optimizer state is sharded, over these. */
     struct bn_axis data;

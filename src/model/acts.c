@@ -4,17 +4,40 @@
 #include "config.h"
 #include "model/model.h"
 #include "base/mem.h"
+#include "model/seq.h"
 
 #include <stdlib.h>
 
 struct layout {
     struct bn_arena *arena;
     size_t n, elem; /* tokens; bytes of type t */
+    size_t mine;    /* rows of the residual stream that this rank holds */
 };
 
 static void *rows(const struct layout *l, int cols)
 {
     return bn_arena_get(l->arena, l->n * (size_t)cols * l->elem);
+}
+
+/* Of the residual stream. */
+static void *stream(const struct layout *l, const struct bn_model *m)
+{
+    return bn_arena_get(l->arena,
+                        l->mine * (size_t)m->cfg.hidden_size * l->elem);
+}
+
+static float *stream_stats(const struct layout *l)
+{
+    return bn_arena_get(l->arena, l->mine * sizeof(float));
+}
+
+/* All of its rows, padded so that ranks have equal shares. */
+static void *whole_stream(const struct layout *l, const struct bn_model *m)
+{
+    size_t ranks = m->mesh->sequence ? (size_t)m->mesh->tp.size : 1;
+
+    return bn_arena_get(l->arena, ranks * l->mine
+                                      * (size_t)m->cfg.hidden_size * l->elem);
 }
 
 static float *stats(const struct layout *l, int per_token)
@@ -26,7 +49,7 @@ static float *stats(const struct layout *l, int per_token)
 static void residuals(struct bn_layer_acts *k, const struct layout *l,
                       const struct bn_model *m)
 {
-    k->x_a = rows(l, m->cfg.hidden_size);
+    k->x_a = stream(l, m);
 }
 
 static void attention_part(struct bn_layer_acts *k, const struct layout *l,
@@ -34,8 +57,8 @@ static void attention_part(struct bn_layer_acts *k, const struct layout *l,
 {
     int hd = m->cfg.head_dim;
 
-    k->rstd_a = stats(l, 1);
-    k->y_a = rows(l, m->cfg.hidden_size);
+    k->rstd_a = stream_stats(l);
+    k->y_a = stream(l, m);
     k->qkv = rows(l, (m->heads + 2 * m->kv_heads) * hd);
     if (m->cfg.qk_norm) {
         k->qk = rows(l, (m->heads + m->kv_heads) * hd);
@@ -49,9 +72,9 @@ static void attention_part(struct bn_layer_acts *k, const struct layout *l,
 static void mlp_part(struct bn_layer_acts *k, const struct layout *l,
                      const struct bn_model *m)
 {
-    k->x_m = rows(l, m->cfg.hidden_size);
-    k->rstd_m = stats(l, 1);
-    k->y_m = rows(l, m->cfg.hidden_size);
+    k->x_m = stream(l, m);
+    k->rstd_m = stream_stats(l);
+    k->y_m = stream(l, m);
     k->gate_up = rows(l, 2 * m->ffn);
 }
 
@@ -94,10 +117,10 @@ static void shared_kv(struct bn_acts *a, const struct bn_model *m,
                       const struct bn_acts_size *size, struct bn_arena *arena)
 {
     int ranks = m->mesh->cp.size, cols = 2 * m->kv_heads * m->cfg.head_dim;
-    struct layout mine = {arena, (size_t)size->tokens, bn_dtype_size(m->t)};
-    struct layout all = {arena, (size_t)size->kv, bn_dtype_size(m->t)};
+    struct layout mine = {arena, (size_t)size->tokens, bn_dtype_size(m->t), 0};
+    struct layout all = {arena, (size_t)size->kv, bn_dtype_size(m->t), 0};
     struct layout each = {arena, (size_t)size->tokens * (size_t)ranks,
-                          bn_dtype_size(m->t)};
+                          bn_dtype_size(m->t), 0};
 
     if (ranks == 1)
         return;
@@ -124,7 +147,7 @@ static int widest(const struct bn_model *m)
 static void adapters(struct bn_acts *a, const struct bn_model *m,
                      const struct bn_acts_size *size, struct bn_arena *arena)
 {
-    struct layout l = {arena, (size_t)size->tokens, bn_dtype_size(m->t)};
+    struct layout l = {arena, (size_t)size->tokens, bn_dtype_size(m->t), 0};
 
     if (m->adapter == NULL)
         return;
@@ -142,21 +165,25 @@ static void adapters(struct bn_acts *a, const struct bn_model *m,
 void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
                   const struct bn_acts_size *size, struct bn_arena *arena)
 {
-    int hd = m->cfg.head_dim, hidden = m->cfg.hidden_size;
-    struct layout l = {arena, (size_t)size->tokens, bn_dtype_size(m->t)};
+    int hd = m->cfg.head_dim;
+    struct layout l = {arena, (size_t)size->tokens, bn_dtype_size(m->t),
+                       (size_t)bn_seq_pad(m->mesh, size->tokens)};
 
     *a = (struct bn_acts){.max_tokens = size->tokens,
                           .max_segs = size->segs,
                           .recompute = size->recompute};
     a->layer = BN_NEWN(struct bn_layer_acts, (size_t)m->nlayers);
     layers(a, &l, m, size->backward);
-    a->x_f = rows(&l, hidden);
-    a->y_f = rows(&l, hidden);
-    a->rstd_f = stats(&l, 1);
-    a->h = rows(&l, hidden);
+    a->x_f = stream(&l, m);
+    a->y_f = whole_stream(&l, m);
+    a->rstd_f = stream_stats(&l);
+    a->h = whole_stream(&l, m);
+    if (m->mesh->sequence)
+        a->all = whole_stream(&l, m);
     a->act = rows(&l, m->ffn);
     if (size->backward) {
-        a->d_x = rows(&l, hidden);
+        a->d_x = stream(&l, m);
+        a->d_y = m->mesh->sequence ? a->all : a->d_x;
         a->d_o = rows(&l, m->heads * hd);
         a->d_qkv = rows(&l, (m->heads + 2 * m->kv_heads) * hd);
         if (m->cfg.qk_norm)

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "model/decode.h"
+#include "model/seq.h"
 
 #include "base/mem.h"
 
@@ -189,7 +190,8 @@ static int read_logits(struct bn_decode *d, int wanted, struct bn_err *err)
 static int pass(struct bn_decode *d, bool forward, struct bn_err *err)
 {
     const struct bn_axis *pp = &d->m->mesh->pp;
-    size_t bytes = (size_t)d->batch.ntok * (size_t)d->m->cfg.hidden_size
+    size_t rows = (size_t)bn_seq_rows(d->m->mesh, d->batch.ntok);
+    size_t bytes = rows * (size_t)d->m->cfg.hidden_size
                    * bn_dtype_size(d->m->t);
 
     if (!forward)
@@ -200,8 +202,8 @@ static int pass(struct bn_decode *d, bool forward, struct bn_err *err)
     if (pp->index + 1 == pp->size)
         return 0;
     d->m->dev->op.sync(d->m->dev);
-    return pp->comm->ops->send(pp->comm, bn_acts_output(&d->acts), bytes,
-                               pp->index + 1, err);
+    return pp->comm->ops->send(pp->comm, bn_acts_output(d->m, &d->acts),
+                               bytes, pp->index + 1, err);
 }
 
 /* From the last stage's rank of this shard to those before it. */

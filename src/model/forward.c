@@ -1,6 +1,7 @@
 /* The whole model over one micro-batch. */
 #include "config.h"
 #include "model/layer.h"
+#include "model/seq.h"
 #include "model/shard.h"
 #include "base/rng.h"
 
@@ -47,6 +48,7 @@ static int upload(struct bn_model *m, struct bn_acts *a,
                            b->ids[i], b->pos[i], m->cfg.vocab_size,
                            m->max_pos);
     a->n = b->ntok;
+    a->rows = bn_seq_rows(m->mesh, b->ntok);
     a->nseg = b->nseg;
     a->host_seg = b->seg;
     a->nkv = b->nkv;
@@ -64,16 +66,20 @@ static int upload(struct bn_model *m, struct bn_acts *a,
 
 static void embed(struct bn_model *m, struct bn_acts *a, void *x)
 {
-    struct bn_comm *tp = m->mesh->tp.comm;
-    struct bn_err err;
+    bool shared = m->mesh->sequence;
+    void *all = shared ? a->h : x;
 
-    m->dev->op.embed(m->dev, m->t, x, m->embed, a->ids, m->vocab_first,
+    m->dev->op.embed(m->dev, m->t, all, m->embed, a->ids, m->vocab_first,
                      m->vocab, m->cfg.hidden_size, a->n);
-    if (tp->size > 1
-        && tp->ops->allreduce(tp, x, m->t,
-                              (size_t)a->n * (size_t)m->cfg.hidden_size,
-                              BN_SUM, &err) < 0)
-        bn_dev_fail(m->dev, err.code, "%s", err.text);
+    if (shared)
+        bn_seq_sum_to(m, a, x, all);
+    else
+        bn_seq_sum(m, a, all);
+}
+
+void *bn_acts_output(const struct bn_model *m, const struct bn_acts *a)
+{
+    return bn_seq_mine(m, a, a->h);
 }
 
 int bn_model_forward(struct bn_model *m, struct bn_acts *a,
@@ -93,17 +99,28 @@ int bn_model_forward(struct bn_model *m, struct bn_acts *a,
         if (l == 0 && m->params.part.has_embed)
             embed(m, a, k->x_a);
         op->rmsnorm(m->dev, m->t, k->y_a, k->rstd_a, l > 0 ? k->x_a : NULL,
-                    l > 0 ? prev : k->x_a, l > 0 ? a->h : NULL,
-                    m->layer[l].norm_a, eps, hidden, a->n);
+                    l > 0 ? prev : k->x_a, l > 0 ? bn_acts_output(m, a) : NULL,
+                    m->layer[l].norm_a, eps, hidden, a->rows);
         bn_layer_forward(m, a, l);
         prev = k->x_m;
     }
-    if (m->params.part.has_head)
-        op->rmsnorm(m->dev, m->t, a->y_f, a->rstd_f, a->x_f, prev, a->h,
-                    m->norm_f, eps, hidden, a->n);
-    else
-        op->add(m->dev, m->t, a->h, prev, (size_t)a->n * (size_t)hidden);
+    if (m->params.part.has_head) {
+        op->rmsnorm(m->dev, m->t, bn_seq_mine(m, a, a->y_f), a->rstd_f, a->x_f,
+                    prev, bn_acts_output(m, a), m->norm_f, eps, hidden,
+                    a->rows);
+        bn_seq_gather(m, a, a->y_f);
+    } else {
+        op->add(m->dev, m->t, bn_acts_output(m, a), prev,
+                (size_t)a->rows * (size_t)hidden);
+    }
     return bn_dev_check(m->dev, err);
+}
+
+/* Say that the gradients from a layer of this part on are made. */
+static void made(struct bn_model *m, int l)
+{
+    if (m->made.f != NULL)
+        m->made.f(m->made.arg, m->params.part.first_layer + l);
 }
 
 void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
@@ -111,19 +128,25 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
     const struct bn_ops *op = &m->dev->op;
     int hidden = m->cfg.hidden_size;
 
+    if (m->shard != NULL)
+        bn_shard_settle(m);
+    if (m->params.part.has_head && m->mesh->sequence) {
+        bn_seq_sum_to(m, a, a->d_x, d_y);
+        d_y = a->d_x;
+    }
     if (m->params.part.has_head)
         op->rmsnorm_grad(m->dev, m->t, a->d_x, m->g_norm_f, d_y, NULL,
-                         a->x_f, m->norm_f, a->rstd_f, hidden, a->n);
+                         a->x_f, m->norm_f, a->rstd_f, hidden, a->rows);
+    made(m, m->nlayers);
     for (int l = m->nlayers - 1; l >= 0; l--) {
         bn_layer_backward(m, a, l);
         if (m->shard != NULL)
             bn_shard_layer_done(m, l);
+        made(m, l);
     }
     if (m->params.part.has_embed && m->g_embed != NULL)
-        op->embed_grad(m->dev, m->t, m->g_embed, a->d_x, a->ids,
+        op->embed_grad(m->dev, m->t, m->g_embed, bn_seq_all(m, a, a->d_x), a->ids,
                        m->vocab_first, m->vocab, hidden, a->n);
-    if (m->shard != NULL)
-        bn_shard_ends_done(m);
 }
 
 void bn_model_backward_none(struct bn_model *m)
@@ -132,5 +155,4 @@ void bn_model_backward_none(struct bn_model *m)
         return;
     for (int l = m->nlayers - 1; l >= 0; l--)
         bn_shard_layer_done(m, l);
-    bn_shard_ends_done(m);
 }

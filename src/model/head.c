@@ -495,9 +495,10 @@ int bn_head_run(struct bn_model *m, struct bn_head *h,
     if (d_y != NULL && !job->loss->additive
         && second_pass(m, h, b, y, d_y, job, err) < 0)
         return -1;
-    /* Each shard of the vocabulary has added its part. */
+    /* Each shard of the vocabulary has added its part; where rows are shared
+     * out they are summed to their ranks by the backward pass. */
     struct bn_comm *tp = m->mesh->tp.comm;
-    if (d_y != NULL && tp->size > 1
+    if (d_y != NULL && tp->size > 1 && !m->mesh->sequence
         && tp->ops->allreduce(tp, d_y, m->t, (size_t)b->ntok
                                   * (size_t)m->cfg.hidden_size, BN_SUM, err)
                < 0)

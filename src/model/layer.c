@@ -2,6 +2,7 @@
 #include "model/layer.h"
 #include "model/adapt.h"
 #include "model/cache.h"
+#include "model/seq.h"
 
 #include <math.h>
 
@@ -14,17 +15,6 @@ static void *at(const struct bn_model *m, const void *p, size_t n)
 static void comm_failed(struct bn_model *m, const struct bn_err *err)
 {
     bn_dev_fail(m->dev, err->code, "%s", err->text);
-}
-
-/* Sum over the tensor-parallel group, in place. */
-static void tp_sum(struct bn_model *m, void *buf, size_t n)
-{
-    struct bn_comm *c = m->mesh->tp.comm;
-    struct bn_err err;
-
-    if (c->size > 1 && !m->dev->failed
-        && c->ops->allreduce(c, buf, m->t, n, BN_SUM, &err) < 0)
-        comm_failed(m, &err);
 }
 
 struct dims {
@@ -147,12 +137,13 @@ static void attention(struct bn_model *m, struct bn_acts *a, int l)
     const struct bn_ops *op = &m->dev->op;
     struct dims d = dims(m);
     float eps = (float)m->cfg.rms_eps;
+    const void *y = bn_seq_all(m, a, k->y_a);
     void *rot = k->qkv;
     int ld = d.ld;
 
-    op->linear(m->dev, m->t, k->qkv, d.ld, k->y_a, &w->qkv, w->qkv_bias, a->n,
+    op->linear(m->dev, m->t, k->qkv, d.ld, y, &w->qkv, w->qkv_bias, a->n,
                false);
-    bn_adapt_forward(m, a, l, BN_P_Q, 3, k->y_a, k->qkv, d.ld);
+    bn_adapt_forward(m, a, l, BN_P_Q, 3, y, k->qkv, d.ld);
     if (m->cfg.qk_norm) {
         rot = k->qk;
         ld = d.q + d.kv;
@@ -184,12 +175,14 @@ static void middle(struct bn_model *m, struct bn_acts *a, int l)
 
     op->linear(m->dev, m->t, a->h, d.hidden, k->o, &w->o, bias, a->n, false);
     bn_adapt_forward(m, a, l, BN_P_O, 1, k->o, a->h, d.hidden);
-    tp_sum(m, a->h, (size_t)a->n * (size_t)d.hidden);
-    op->rmsnorm(m->dev, m->t, k->y_m, k->rstd_m, k->x_m, k->x_a, a->h,
-                w->norm_m, (float)m->cfg.rms_eps, d.hidden, a->n);
-    op->linear(m->dev, m->t, k->gate_up, 2 * m->ffn, k->y_m, &w->gate_up,
-               NULL, a->n, false);
-    bn_adapt_forward(m, a, l, BN_P_GATE, 2, k->y_m, k->gate_up, 2 * m->ffn);
+    bn_seq_sum(m, a, a->h);
+    op->rmsnorm(m->dev, m->t, k->y_m, k->rstd_m, k->x_m, k->x_a,
+                bn_seq_mine(m, a, a->h), w->norm_m, (float)m->cfg.rms_eps,
+                d.hidden, a->rows);
+    const void *y = bn_seq_all(m, a, k->y_m);
+    op->linear(m->dev, m->t, k->gate_up, 2 * m->ffn, y, &w->gate_up, NULL,
+               a->n, false);
+    bn_adapt_forward(m, a, l, BN_P_GATE, 2, y, k->gate_up, 2 * m->ffn);
 }
 
 void bn_layer_forward(struct bn_model *m, struct bn_acts *a, int l)
@@ -205,7 +198,7 @@ void bn_layer_forward(struct bn_model *m, struct bn_acts *a, int l)
     op->linear(m->dev, m->t, a->h, hidden, a->act, &w->down, NULL, a->n,
                false);
     bn_adapt_forward(m, a, l, BN_P_DOWN, 1, a->act, a->h, hidden);
-    tp_sum(m, a->h, (size_t)a->n * (size_t)hidden);
+    bn_seq_sum(m, a, a->h);
 }
 
 /* Make again what the recompute mode did not keep. */
@@ -218,7 +211,7 @@ static void again(struct bn_model *m, struct bn_acts *a, int l)
         return;
     m->dev->op.rmsnorm(m->dev, m->t, k->y_a, k->rstd_a, NULL, k->x_a, NULL,
                        w->norm_a, (float)m->cfg.rms_eps, m->cfg.hidden_size,
-                       a->n);
+                       a->rows);
     attention(m, a, l);
     if (a->recompute == BN_RECOMPUTE_FULL)
         middle(m, a, l);
@@ -239,20 +232,22 @@ static void mlp_backward(struct bn_model *m, struct bn_acts *a, int l)
     const struct bn_ops *op = &m->dev->op;
     struct bn_dev *dev = m->dev;
     int hidden = m->cfg.hidden_size, f = m->ffn, n = a->n;
+    const void *d_x = bn_seq_all(m, a, a->d_x);
 
     /* d_act in act; then dgu over gate_up and the activation over act. */
-    op->linear_dx(dev, m->t, a->act, a->d_x, hidden, &w->down, n, false);
-    bn_adapt_dx(m, a, l, BN_P_DOWN, 1, a->act, a->d_x, hidden);
+    op->linear_dx(dev, m->t, a->act, d_x, hidden, &w->down, n, false);
+    bn_adapt_dx(m, a, l, BN_P_DOWN, 1, a->act, d_x, hidden);
     op->swiglu_grad(dev, m->t, k->gate_up, a->act, a->act, k->gate_up, f, n);
-    weight_grad(m, w->g_down, a->d_x, hidden, a->act, f, n);
-    bn_adapt_dw(m, a, l, BN_P_DOWN, 1, a->act, a->d_x, hidden);
+    weight_grad(m, w->g_down, d_x, hidden, a->act, f, n);
+    bn_adapt_dw(m, a, l, BN_P_DOWN, 1, a->act, d_x, hidden);
     op->linear_dx(dev, m->t, a->h, k->gate_up, 2 * f, &w->gate_up, n, false);
     bn_adapt_dx(m, a, l, BN_P_GATE, 2, a->h, k->gate_up, 2 * f);
-    weight_grad(m, w->g_gate_up, k->gate_up, 2 * f, k->y_m, hidden, n);
-    bn_adapt_dw(m, a, l, BN_P_GATE, 2, k->y_m, k->gate_up, 2 * f);
-    tp_sum(m, a->h, (size_t)n * (size_t)hidden);
-    op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_m, a->h, a->d_x, k->x_m,
-                     w->norm_m, k->rstd_m, hidden, n);
+    const void *y = bn_seq_all(m, a, k->y_m);
+    weight_grad(m, w->g_gate_up, k->gate_up, 2 * f, y, hidden, n);
+    bn_adapt_dw(m, a, l, BN_P_GATE, 2, y, k->gate_up, 2 * f);
+    bn_seq_sum(m, a, a->h);
+    op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_m, bn_seq_mine(m, a, a->h),
+                     a->d_x, k->x_m, w->norm_m, k->rstd_m, hidden, a->rows);
 }
 
 /* d_qkv from d_o: attention, rotation and head norms backward. */
@@ -299,23 +294,25 @@ static void attention_backward(struct bn_model *m, struct bn_acts *a, int l)
     struct bn_dev *dev = m->dev;
     struct dims d = dims(m);
     int n = a->n;
+    const void *d_x = bn_seq_all(m, a, a->d_x);
 
-    op->linear_dx(dev, m->t, a->d_o, a->d_x, d.hidden, &w->o, n, false);
-    bn_adapt_dx(m, a, l, BN_P_O, 1, a->d_o, a->d_x, d.hidden);
-    weight_grad(m, w->g_o, a->d_x, d.hidden, k->o, d.q, n);
-    bn_adapt_dw(m, a, l, BN_P_O, 1, k->o, a->d_x, d.hidden);
+    op->linear_dx(dev, m->t, a->d_o, d_x, d.hidden, &w->o, n, false);
+    bn_adapt_dx(m, a, l, BN_P_O, 1, a->d_o, d_x, d.hidden);
+    weight_grad(m, w->g_o, d_x, d.hidden, k->o, d.q, n);
+    bn_adapt_dw(m, a, l, BN_P_O, 1, k->o, d_x, d.hidden);
     if (w->g_o_bias != NULL)
-        op->bias_grad(dev, m->t, w->g_o_bias, a->d_x, d.hidden, d.hidden, n);
+        op->bias_grad(dev, m->t, w->g_o_bias, d_x, d.hidden, d.hidden, n);
     qkv_backward(m, a, l);
     op->linear_dx(dev, m->t, a->h, a->d_qkv, d.ld, &w->qkv, n, false);
     bn_adapt_dx(m, a, l, BN_P_Q, 3, a->h, a->d_qkv, d.ld);
-    weight_grad(m, w->g_qkv, a->d_qkv, d.ld, k->y_a, d.hidden, n);
-    bn_adapt_dw(m, a, l, BN_P_Q, 3, k->y_a, a->d_qkv, d.ld);
+    const void *y = bn_seq_all(m, a, k->y_a);
+    weight_grad(m, w->g_qkv, a->d_qkv, d.ld, y, d.hidden, n);
+    bn_adapt_dw(m, a, l, BN_P_Q, 3, y, a->d_qkv, d.ld);
     if (w->g_qkv_bias != NULL)
         op->bias_grad(dev, m->t, w->g_qkv_bias, a->d_qkv, d.ld, d.ld, n);
-    tp_sum(m, a->h, (size_t)n * (size_t)d.hidden);
-    op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_a, a->h, a->d_x, k->x_a,
-                     w->norm_a, k->rstd_a, d.hidden, n);
+    bn_seq_sum(m, a, a->h);
+    op->rmsnorm_grad(dev, m->t, a->d_x, w->g_norm_a, bn_seq_mine(m, a, a->h),
+                     a->d_x, k->x_a, w->norm_a, k->rstd_a, d.hidden, a->rows);
 }
 
 void bn_layer_backward(struct bn_model *m, struct bn_acts *a, int l)

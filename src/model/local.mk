@@ -8,7 +8,8 @@ src_model_libmodelconf_a_SOURCES = \
 	src/model/lora.c src/model/lora.h src/model/lora_config.c \
 	src/model/params.c src/model/params.h \
 	src/model/shard.c src/model/shard.h \
-	src/model/rope.c src/model/rope.h
+	src/model/rope.c src/model/rope.h \
+	src/model/seq.c src/model/seq.h
 MODELCONF_LIBS = src/model/libmodelconf.a $(TENSOR_LIBS)
 
 noinst_LIBRARIES += src/model/libmodel.a

@@ -65,9 +65,16 @@ struct bn_model {
     /* as many gradients; NULL without training, if sharded or frozen */
     float *g;
     struct bn_shard *shard; /* gradients under ZeRO stage 2 (shard.h) */
+    /* Called in a backward pass once the gradients of what lies in 'layer'
+     * and behind it (bn_params_layer of what is trained) are made; f NULL:
+     * nobody wants to know. Not with sharded gradients. */
+    struct {
+        void (*f)(void *arg, int layer);
+        void *arg;
+    } made;
     const struct bn_adapter *adapter; /* borrowed; NULL: none */
     void *adapter_w;  /* adapter->params.size weights of type t */
-    float *adapter_g; /* as many gradients; NULL without training */
+    float *adapter_g; /* as many gradients; NULL as g is */
     struct {
         bool on;            /* in training alone */
         uint64_t seed, step; /* masks are a function of these and the rows */
@@ -133,7 +140,8 @@ size_t bn_model_grad_bytes(const struct bn_params *params);
 /* What one layer keeps; pointers of different layers are the same where a
  * recompute mode shares the memory. */
 struct bn_layer_acts {
-    void *x_a; /* [n, hidden] layer input: the residual stream */
+    /* x_a, y_a, x_m, y_m and their rstd: of 'rows' rows (bn_acts) */
+    void *x_a; /* [rows, hidden] layer input: the residual stream */
     float *rstd_a;
     void *y_a;
     void *qkv; /* [n, (heads + 2 kv_heads) hd]; rotated in place if no qk_norm */
@@ -154,11 +162,13 @@ struct bn_acts {
     int max_tokens, max_segs;
     enum bn_recompute recompute;
     struct bn_layer_acts *layer; /* [nlayers], host */
-    void *x_f;    /* [n, hidden] after the last layer */
-    void *y_f;    /* final norm */
+    void *x_f;    /* [rows, hidden] after the last layer */
+    void *y_f;    /* final norm, all n rows */
     float *rstd_f;
-    /* scratch */
-    void *h, *act, *d_x, *d_o, *d_qkv, *d_qk, *attn_work;
+    /* scratch; h and d_y of all n rows, d_x of this rank's; d_y is d_x where
+     * that has all, else 'all' (seq.h) */
+    void *h, *act, *d_x, *d_y, *d_o, *d_qkv, *d_qk, *attn_work;
+    void *all; /* NULL unless rows are shared out */
     /* context parallelism: keys and values side by side, [., 2 kv hd]: this
      * rank's, all ranks' as they are gathered, all in the batch's order, and
      * the latter's gradient; NULL on one rank */
@@ -173,6 +183,7 @@ struct bn_acts {
     uint32_t *host_key;
     /* the batch, in device memory */
     int n, nseg;
+    int rows; /* of the residual stream that this rank holds (seq.h) */
     int32_t *ids, *pos;
     struct bn_attn_seg *seg;
     const struct bn_attn_seg *host_seg; /* borrowed from the batch */
@@ -202,25 +213,24 @@ void bn_acts_release(struct bn_acts *a);
  * this rank's share. Collective over tp and cp. */
 int bn_model_forward(struct bn_model *m, struct bn_acts *a,
                      const struct bn_batch *b, struct bn_err *err);
-/* From d_y = dL/dy_f ([n, hidden], overwritten) add to the gradients. d_y may
- * be a->d_x. On a stage without head a->d_x is the gradient of bn_acts_output
+/* From d_y = dL/dy_f ([n, hidden], overwritten; each tensor-parallel rank's
+ * part of it where rows are shared out, else the whole) add to the gradients.
+ * d_y may be a->d_y. On a stage without head a->d_x is the gradient of bn_acts_output
  * instead; on one without embedding a->d_x is left as that of bn_acts_input.
- * Collective over tp and cp, and with sharded gradients over dp. */
+ * Collective over tp and cp, and with sharded gradients over dp. Gradients of
+ * the embedding, final norm and head are not summed over ranks then. */
 void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y);
 
 /* With sharded gradients: take part in one backward pass of the other ranks
  * without a batch of one's own. Collective. */
 void bn_model_backward_none(struct bn_model *m);
 
-/* The residual stream [n, hidden] between pipeline stages. */
+/* The residual stream [rows, hidden] between pipeline stages. */
 static inline void *bn_acts_input(const struct bn_acts *a)
 {
     return a->layer[0].x_a;
 }
 
-static inline void *bn_acts_output(const struct bn_acts *a)
-{
-    return a->h;
-}
+void *bn_acts_output(const struct bn_model *m, const struct bn_acts *a);
 
 #endif

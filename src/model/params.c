@@ -295,49 +295,59 @@ void bn_params_pad(struct bn_params *ps, int ranks)
     ps->elems = (ps->elems + step - 1) / step * step;
 }
 
-/* Layers of the last stage so that the slowest of all is fastest; of equal
- * ones the most. */
-static int last_stage(const struct bn_model_config *c, int stages)
+/* What stage s of n layers costs. */
+static double stage_cost(const struct bn_stage_cost *c, int stages, int s,
+                         int n)
+{
+    return n * c->layer + (s == 0 ? c->embed : 0)
+           + (s == stages - 1 ? c->head : 0);
+}
+
+/* One layer after the other to the stage that is cheapest with it: no other
+ * split has a cheaper costliest stage, as layers cost alike. */
+void bn_part_split(const struct bn_stage_cost *c, int layers, int stages,
+                   int *count)
+{
+    for (int s = 0; s < stages; s++)
+        count[s] = 1;
+    for (int left = layers - stages; left > 0; left--) {
+        int best = stages - 1;
+
+        for (int s = stages - 2; s >= 0; s--)
+            if (stage_cost(c, stages, s, count[s] + 1)
+                < stage_cost(c, stages, best, count[best] + 1))
+                best = s;
+        count[best]++;
+    }
+}
+
+static struct bn_stage_cost cost_of(const struct bn_model_config *c)
 {
     double hidden = c->hidden_size, hd = c->head_dim;
-    double layer = hidden * (2.0 * c->heads * hd + 2.0 * c->kv_heads * hd
-                             + 3.0 * c->intermediate_size);
-    double head = hidden * c->vocab_size, best = 0;
-    int others = stages - 1, keep = 0;
 
-    for (int k = 1; k <= c->layers - others; k++) {
-        double rest = (c->layers - k + others - 1) / others * layer;
-        double mine = k * layer + head;
-        double slowest = mine > rest ? mine : rest;
-
-        if (keep == 0 || slowest <= best) {
-            best = slowest;
-            keep = k;
-        }
-    }
-    return keep;
+    return (struct bn_stage_cost){
+        .layer = hidden * (2.0 * c->heads * hd + 2.0 * c->kv_heads * hd
+                           + 3.0 * c->intermediate_size),
+        .head = hidden * c->vocab_size,
+    };
 }
 
 int bn_part_stage(const struct bn_model_config *c, int stages, int stage,
                   int *first, int *end, struct bn_err *err)
 {
+    struct bn_stage_cost cost = cost_of(c);
+
     if (stages > c->layers)
         return bn_fail(err, BN_ERR_USAGE, "%d layers cannot be split over %d "
                        "pipeline stages", c->layers, stages);
-    if (stages == 1) {
-        *first = 0;
-        *end = c->layers;
-        return 0;
-    }
-    int before = c->layers - last_stage(c, stages), n;
+    int *count = BN_NEWN(int, (size_t)stages);
 
-    if (stage < stages - 1) {
-        cut(before, stages - 1, stage, first, &n);
-        *end = *first + n;
-    } else {
-        *first = before;
-        *end = c->layers;
-    }
+    bn_part_split(&cost, c->layers, stages, count);
+    *first = 0;
+    for (int s = 0; s < stage; s++)
+        *first += count[s];
+    *end = *first + count[stage];
+    free(count);
     return 0;
 }
 
@@ -347,6 +357,16 @@ void bn_params_release(struct bn_params *ps)
     free(ps->index);
     free(ps->names);
     *ps = (struct bn_params){0};
+}
+
+size_t bn_params_layer(const struct bn_params *ps, int layer)
+{
+    const struct bn_param *p = ps->item;
+
+    for (int i = 0; i < ps->n; i++, p++)
+        if (p->layer >= layer || (p->layer < 0 && p->kind != BN_P_EMBED))
+            return p->offset;
+    return ps->n > 0 ? p[-1].offset + p[-1].count : 0;
 }
 
 const struct bn_param *bn_param_find(const struct bn_params *ps,

@@ -122,6 +122,7 @@ struct bn_params {
     /* Gradients of [keep, keep + kept) alone are kept over a backward pass
      * (ZeRO stage 2); kept 0: all of them. */
     size_t keep, kept;
+    int whole; /* layers whose whole gradients are there at a time: 1 or 2 */
     int *index;   /* private */
     char *names;
 };
@@ -145,12 +146,31 @@ void bn_params_release(struct bn_params *ps);
  * multiples of 64 elements. */
 void bn_params_pad(struct bn_params *ps, int ranks);
 
-/* The layers of stage 'stage' of a pipeline of 'stages', [*first, *end): as
- * few as keep the slowest stage fastest, counting a layer's matrix weights
- * as its cost and the head's as the last stage's. Every stage has at least
- * one. Fewer layers than stages are an error (class usage). */
+/* What a pipeline's stages compute, in any unit of time or work. */
+struct bn_stage_cost {
+    double layer; /* one of them; they are alike */
+    double embed; /* besides, of the first stage */
+    double head;  /* besides, of the last */
+};
+
+/* Split 'layers' >= stages over stages so that the costliest stage is as
+ * cheap as can be; of equal splits the one with more layers behind.
+ * count[stages] >= 1. */
+void bn_part_split(const struct bn_stage_cost *cost, int layers, int stages,
+                   int *count);
+
+/* The layers of stage 'stage' of a pipeline of 'stages', [*first, *end), by
+ * bn_part_split, counting as the cost of a layer and of the head the elements
+ * of their matrices (to which their FLOPs are proportional but for attention's
+ * products), and none for the embedding. Fewer layers than stages are an error
+ * (class usage). */
 int bn_part_stage(const struct bn_model_config *c, int stages, int stage,
                   int *first, int *end, struct bn_err *err);
+
+/* Where the parameters of layer 'layer' of this part begin, or of the next
+ * that has any; behind the last layer, where those of none begin, or the last
+ * layer's end. What lies between two layers' beginnings is the former's. */
+size_t bn_params_layer(const struct bn_params *ps, int layer);
 
 /* The parameter in constant time; 'layer' -1 for those of no layer. NULL if
  * it is not held here. */

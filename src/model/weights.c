@@ -20,17 +20,18 @@ static void carve(struct bn_model *m, struct bn_arena *a, bool training)
 {
     size_t n = m->params.elems, r = rope_elems(&m->cfg, m->max_pos);
 
+    float **g = m->adapter != NULL ? &m->adapter_g : &m->g;
+
     m->w = bn_arena_get(a, n * bn_dtype_size(m->t));
-    m->g = NULL;
-    if (training && m->params.kept > 0)
-        bn_shard_carve(m->shard, &m->params, a);
-    else if (training && m->adapter == NULL)
-        m->g = bn_arena_get(a, n * sizeof(float));
+    m->g = m->adapter_g = NULL;
     if (m->adapter != NULL) {
         n = m->adapter->params.elems;
         m->adapter_w = bn_arena_get(a, n * bn_dtype_size(m->t));
-        m->adapter_g = training ? bn_arena_get(a, n * sizeof(float)) : NULL;
     }
+    if (training && m->shard != NULL)
+        bn_shard_carve(m->shard, a);
+    else if (training)
+        *g = bn_arena_get(a, n * sizeof(float));
     m->cosine = bn_arena_get(a, r * sizeof(float));
     m->sine = bn_arena_get(a, r * sizeof(float));
 }
@@ -40,12 +41,15 @@ size_t bn_model_bytes(const struct bn_model_config *cfg,
                       const struct bn_adapter *adapter, enum bn_dtype t,
                       int max_pos, bool training)
 {
+    const struct bn_params *trained = adapter != NULL ? &adapter->params
+                                                      : params;
     struct bn_shard shard;
     struct bn_model m = {.cfg = *cfg, .params = *params, .adapter = adapter,
-                         .t = t, .max_pos = max_pos, .shard = &shard};
+                         .t = t, .max_pos = max_pos,
+                         .shard = trained->kept > 0 ? &shard : NULL};
     struct bn_arena plan;
 
-    bn_shard_sizes(&shard, params);
+    bn_shard_sizes(&shard, trained);
     bn_arena_plan(&plan, "model");
     carve(&m, &plan, training);
     return plan.used;
@@ -56,17 +60,19 @@ size_t bn_model_grad_bytes(const struct bn_params *params)
     struct bn_shard shard;
     struct bn_arena plan;
 
-    if (params->kept == 0)
-        return params->elems * sizeof(float);
     bn_arena_plan(&plan, "gradients");
+    if (params->kept == 0) {
+        bn_arena_get(&plan, params->elems * sizeof(float));
+        return plan.used;
+    }
     bn_shard_sizes(&shard, params);
-    bn_shard_carve(&shard, params, &plan);
+    bn_shard_carve(&shard, &plan);
     return plan.used;
 }
 
 float *bn_model_grad(const struct bn_model *m, size_t offset)
 {
-    return m->shard != NULL ? m->shard->kept + (offset - m->params.keep)
+    return m->shard != NULL ? m->shard->kept + (offset - m->shard->params->keep)
                             : bn_model_trained(m).g + offset;
 }
 
@@ -85,12 +91,20 @@ static const void *weight(const struct bn_model *m, const struct bn_param *p)
     return (const char *)m->w + p->offset * bn_dtype_size(m->t);
 }
 
+/* Of a parameter that is trained. */
+static float *trained_grad(const struct bn_model *m, const struct bn_param *p)
+{
+    float *g = m->adapter != NULL ? m->adapter_g : m->g;
+
+    if (m->shard != NULL)
+        return bn_shard_grad(m->shard, p);
+    return g != NULL ? g + p->offset : NULL;
+}
+
+/* Of one of the model's own. */
 static float *grad(const struct bn_model *m, const struct bn_param *p)
 {
-    if (p == NULL || (m->g == NULL && m->shard == NULL))
-        return NULL;
-    return m->shard != NULL ? bn_shard_grad(m->shard, &m->params, p)
-                            : m->g + p->offset;
+    return p == NULL || m->adapter != NULL ? NULL : trained_grad(m, p);
 }
 
 /* The adapter's parameter, its weights and gradient; NULL if it has none. */
@@ -104,7 +118,7 @@ static const struct bn_param *adapted(const struct bn_model *m,
         p = bn_param_find(&m->adapter->params, kind, l);
     if (p != NULL) {
         *w = (const char *)m->adapter_w + p->offset * bn_dtype_size(m->t);
-        *g = m->adapter_g != NULL ? m->adapter_g + p->offset : NULL;
+        *g = trained_grad(m, p);
     }
     return p;
 }
@@ -244,9 +258,10 @@ struct bn_model *bn_model_create(const struct bn_model_config *cfg,
     m->max_pos = max_pos;
     sizes(m);
     m->layer = BN_NEWN(struct bn_layer, (size_t)m->nlayers);
-    if (training && m->params.kept > 0) {
+    const struct bn_params *trained = bn_model_trained(m).params;
+    if (training && trained->kept > 0) {
         m->shard = BN_NEW(struct bn_shard);
-        bn_shard_sizes(m->shard, &m->params);
+        bn_shard_sizes(m->shard, trained);
     }
     carve(m, arena, training);
     views(m);

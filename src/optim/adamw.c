@@ -51,6 +51,7 @@ struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
     o->trained = bn_model_trained(model);
     o->begin = begin;
     o->count = count;
+    o->begun = o->parts = o->trained.params->elems;
     o->m = bn_arena_get(arena, bytes);
     o->v = bn_arena_get(arena, bytes);
     o->master = model->t == BN_F32 ? (float *)o->trained.w + begin

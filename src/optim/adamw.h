@@ -18,6 +18,9 @@ struct bn_optim_conf {
     double weight_decay;
     bool decay_all;       /* else matrices only, no norms and biases */
     double max_grad_norm; /* 0: no clipping */
+    /* Elements of layers at least whose gradients are begun to be summed at
+     * a time, while a backward pass goes on. */
+    size_t bucket;
 };
 
 struct bn_optim {
@@ -30,6 +33,8 @@ struct bn_optim {
     double *sq;             /* device scalars */
     float *scale;
     long step; /* optimizer steps done */
+    size_t begun, parts; /* from there on gradients are being summed over
+                            data; were summed over tp (reduce.c) */
     /* of the tensor ranks that hold the same KV heads; NULL: no two do */
     struct bn_comm *copies;
 };
@@ -60,6 +65,12 @@ void bn_optim_set_masters(struct bn_optim *o);
  * and state as they were. Collective. */
 int bn_optim_step(struct bn_optim *o, double lr, double *norm,
                   struct bn_err *err);
+
+/* Sum the gradients while the backward pass goes on that is the last of a
+ * step: what bn_model.made is for. bn_optim_step, which must follow, does the
+ * rest; the bits are the same without. Failures are the device's. Collective
+ * over tp and data. */
+void bn_optim_made(void *optim, int layer);
 
 /* The part of it before the update (reduce.c): after it bn_model_grad in the
  * range is the gradient of the whole step, and *sq its squared norm over the whole

@@ -12,6 +12,7 @@ METRICS_LIBS = src/train/libmetrics.a $(PROTOBUF_C_LIBS) $(CONF_LIBS)
 
 # Sizes without a device: the login tool uses it, so no MPI and no BLAS
 src_train_libplan_a_SOURCES = src/train/sizes.c src/train/sizes.h \
+	src/train/stages.c src/train/stages.h \
 	src/train/plan.c src/train/plan.h
 PLAN_LIBS = src/train/libplan.a src/optim/liboptim.a src/model/libmodel.a \
 	$(MODELCONF_LIBS) src/mesh/libmesh.a src/comm/libcomm.a $(DATA_LIBS) \
@@ -81,7 +82,9 @@ src_train_test_mutant_SOURCES = src/train/test/mutant.c \
 	src/cmd/burnish-train.c
 src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DEVICE_LIBS)
 src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
-	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train
+	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train \
+	-Wl,--wrap=bn_optim_made -Wl,--wrap=bn_seq_rows \
+	-Wl,--wrap=bn_optim_reduce
 
 src_train_bench_bench_step_LDADD = $(CKPT_LIBS) $(DATA_LIBS)
 

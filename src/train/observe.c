@@ -129,13 +129,14 @@ static void trainer_memory(const struct bn_trainer *t,
 }
 
 /* NCCL's buffers are its own, and in no plan. */
-static size_t comm_plan(const struct bn_mesh *m)
+static size_t comm_plan(const struct bn_mesh *m, bool training)
 {
     const struct bn_plan_mesh p = {m->dp.size, m->tp.size, m->pp.size,
                                    m->cp.size};
 
-    return strcmp(m->world->ops->name, "mpi") == 0 ? bn_plan_comm_bytes(&p)
-                                                   : 0;
+    return strcmp(m->world->ops->name, "mpi") == 0
+               ? bn_plan_comm_bytes(&p, training)
+               : 0;
 }
 
 /* Every other arena is some library's scratch. */
@@ -159,7 +160,7 @@ static void host_memory(struct bn_memory_use *u)
                       : 0;
     struct bn_memory_use *c = &u[BN_MEMORY_COPY];
 
-    add(&u[BN_MEMORY_COMM], "comm", comm_plan(&me.s->mesh));
+    add(&u[BN_MEMORY_COMM], "comm", comm_plan(&me.s->mesh, me.s->trainer->optim != NULL));
     add(c, "copy for checkpoints", copy);
     if (c->allocated > copy) { /* its arena is rounded, too */
         u[BN_MEMORY_ROUNDING].allocated += c->allocated - copy;

@@ -5,6 +5,7 @@
 #include "base/signal.h"
 #include "base/times.h"
 #include "mesh/split.h"
+#include "model/seq.h"
 #include "train/observe.h"
 
 #include <stdlib.h>
@@ -38,6 +39,11 @@ struct run {
     const struct bn_micro **m;
     int n, depth;
     double *metrics;
+    bool stoppable; /* by a signal, between micro-batches */
+    int64_t heard;  /* of a signal, by this stage or one behind it */
+    bool cut;       /* 'n' is fewer than there were */
+    bool agreed;    /* on whether the step is dropped, which is 'dropped' */
+    bool dropped;
 };
 
 static bool is_first(const struct run *r)
@@ -59,9 +65,94 @@ static size_t bytes(const struct run *r, int k)
 {
     const struct bn_model *m = r->t->model;
 
-    return (size_t)batch_of(r->t, r->m[k])->ntok
+    return (size_t)bn_seq_rows(m->mesh, batch_of(r->t, r->m[k])->ntok)
            * (size_t)m->cfg.hidden_size * bn_dtype_size(m->t);
 }
+
+/* --- Stopping ------------------------------------------------------------- */
+
+/* A signal is answered before forward passes that are this many apart. The
+ * first stage looks; from then on no stage gets a further micro-batch, and
+ * those under way are run to their end. In between, stages send each other a
+ * word with what they send anyway: down whether to stop, up what was heard. */
+static bool looks(const struct run *r, int k)
+{
+    return r->stoppable && k > 0 && k % r->pp->size == 0;
+}
+
+/* Words to and from a neighbour: 'out' if a micro-batch 'give' is sent to it,
+ * '*in' if 'take' comes from it; -1: none. */
+static int talk(struct run *r, int peer, int64_t out, int give, int64_t *in,
+                int take, struct bn_err *err)
+{
+    bool gives = looks(r, give), takes = looks(r, take);
+
+    if (!gives && !takes)
+        return 0;
+    return r->pp->ops->sendrecv(r->pp, &out, sizeof(out), gives ? peer : -1,
+                                in, sizeof(*in), takes ? peer : -1, err);
+}
+
+static void stop_at(struct run *r, int f)
+{
+    r->n = f;
+    r->cut = true;
+}
+
+/* Ranks of one tp and cp group run the same micro-batches in step, so they
+ * must stop at the same one; with sharded gradients those of dp too. */
+static int asked_to_stop(struct run *r, bool *stop, struct bn_err *err)
+{
+    const struct bn_mesh *m = r->t->mesh;
+    struct bn_comm *groups[] = {m->tp.comm, m->cp.comm, m->dp.comm};
+    int n = r->t->model->shard != NULL ? 3 : 2;
+    int64_t sig = bn_stop_signal() != 0 || r->heard != 0;
+
+    for (int i = 0; i < n; i++) {
+        struct bn_comm *c = groups[i];
+
+        if (c->size > 1
+            && c->ops->allreduce(c, &sig, BN_I64, 1, BN_MAX, err) < 0)
+            return -1;
+    }
+    *stop = sig != 0;
+    return 0;
+}
+
+/* Of the first stage, before the forward pass of f. */
+static int look(struct run *r, int f, struct bn_err *err)
+{
+    bool stop;
+
+    if (!is_first(r) || !looks(r, f))
+        return 0;
+    if (asked_to_stop(r, &stop, err) < 0)
+        return -1;
+    if (stop)
+        stop_at(r, f);
+    return 0;
+}
+
+/* A rank that stopped has no use for the micro-batches of the other
+ * data-parallel ranks: all drop the step. They agree before the last backward
+ * pass, which the sums of gradients begin in. The ranks of a stage have to
+ * wait for each other there alone: those of other stages come to the same. */
+static int agree(struct run *r, struct bn_err *err)
+{
+    struct bn_comm *dp = r->t->mesh->dp.comm;
+    int64_t v = r->cut;
+
+    if (r->agreed)
+        return 0;
+    r->agreed = true;
+    if (r->stoppable && dp->size > 1
+        && dp->ops->allreduce(dp, &v, BN_I64, 1, BN_MAX, err) < 0)
+        return -1;
+    r->dropped = v != 0;
+    return 0;
+}
+
+/* --- Passes ----------------------------------------------------------------- */
 
 /* Talk to the stage before: give the gradient of micro-batch b's input and
  * take the input of f; -1: not that. */
@@ -69,8 +160,16 @@ static int before(struct run *r, int b, int f, struct bn_err *err)
 {
     int prev = r->pp->rank - 1;
 
+    int64_t heard = r->heard != 0 || bn_stop_signal() != 0, stop = 0;
+
     if (is_first(r) || (b < 0 && f < 0))
         return 0;
+    if (talk(r, prev, heard, b, &stop, f, err) < 0)
+        return -1;
+    if (stop != 0) {
+        stop_at(r, f);
+        f = -1;
+    }
     return r->pp->ops->sendrecv(
         r->pp, b >= 0 ? acts(r, b)->d_x : NULL, b >= 0 ? bytes(r, b) : 0,
         b >= 0 ? prev : -1, f >= 0 ? bn_acts_input(acts(r, f)) : NULL,
@@ -78,15 +177,21 @@ static int before(struct run *r, int b, int f, struct bn_err *err)
 }
 
 /* Talk to the stage after: give the output of micro-batch f and take the
- * gradient of b's. */
+ * gradient of b's. f that is r->n: tell it that there is none. */
 static int after(struct run *r, int f, int b, struct bn_err *err)
 {
     int next = r->pp->rank + 1;
+    int64_t stop = f == r->n, heard = 0;
 
     if (is_last(r) || (b < 0 && f < 0))
         return 0;
+    if (talk(r, next, stop, f, &heard, b, err) < 0)
+        return -1;
+    r->heard |= heard;
+    if (stop)
+        f = -1;
     return r->pp->ops->sendrecv(
-        r->pp, f >= 0 ? bn_acts_output(acts(r, f)) : NULL,
+        r->pp, f >= 0 ? bn_acts_output(r->t->model, acts(r, f)) : NULL,
         f >= 0 ? bytes(r, f) : 0, f >= 0 ? next : -1,
         b >= 0 ? acts(r, b)->d_x : NULL, b >= 0 ? bytes(r, b) : 0,
         b >= 0 ? next : -1, err);
@@ -111,7 +216,7 @@ static int run_forward(struct run *r, int k, struct bn_err *err)
         return -1;
     if (!is_last(r))
         return 0;
-    return bn_head_run(t->model, &t->head, b, a->y_f, a->d_x, &job, err);
+    return bn_head_run(t->model, &t->head, b, a->y_f, a->d_y, &job, err);
 }
 
 static int forward(struct run *r, int k, struct bn_err *err)
@@ -123,49 +228,37 @@ static int forward(struct run *r, int k, struct bn_err *err)
     return rc;
 }
 
-static int backward(struct run *r, int k, struct bn_err *err)
+/* The gradients of a step's last backward pass are summed as they are made. */
+static int run_backward(struct run *r, int k, struct bn_err *err)
 {
+    struct bn_trainer *t = r->t;
     struct bn_acts *a = acts(r, k);
-    enum bn_time was = bn_times_enter(BN_TIME_BACKWARD);
+    bool last = k == r->n - 1;
 
     bn_crash_micro(k, r->n);
-    bn_model_backward(r->t->model, a, a->d_x);
-    int rc = bn_dev_check(r->t->dev, err);
+    if (last && agree(r, err) < 0)
+        return -1;
+    if (last && !r->dropped && t->model->shard == NULL
+        && t->run->mesh.overlap_grad_reduce) {
+        t->model->made.f = bn_optim_made;
+        t->model->made.arg = t->optim;
+    }
+    bn_model_backward(t->model, a, a->d_y);
+    t->model->made.f = NULL;
+    return bn_dev_check(t->dev, err);
+}
+
+static int backward(struct run *r, int k, struct bn_err *err)
+{
+    enum bn_time was = bn_times_enter(BN_TIME_BACKWARD);
+    int rc = run_backward(r, k, err);
+
     bn_times_enter(was);
     return rc;
 }
 
-/* Ranks of one tp and cp group run the same micro-batches in step, so they
- * must stop at the same one. */
-static int asked_to_stop(const struct run *r, bool *stop, struct bn_err *err)
-{
-    struct bn_comm *groups[] = {r->t->mesh->tp.comm, r->t->mesh->cp.comm};
-    int64_t sig = bn_stop_signal();
-
-    for (int i = 0; i < 2; i++) {
-        struct bn_comm *c = groups[i];
-
-        if (c->size > 1
-            && c->ops->allreduce(c, &sig, BN_I64, 1, BN_MAX, err) < 0)
-            return -1;
-    }
-    *stop = sig != 0;
-    return 0;
-}
-
-/* What is done between two micro-batches; a pipeline, and ranks that sum
- * sharded gradients in every micro-batch, are looked at after the step. */
-static int between(const struct run *r, bool *stop, struct bn_err *err)
-{
-    bn_observe_poll();
-    return r->pp->size == 1 && r->t->model->shard == NULL
-               ? asked_to_stop(r, stop, err)
-               : 0;
-}
-
 /* '*at' is the micro-batch in work. */
-static int one_f_one_b(struct run *r, int *at, bool *stop,
-                       struct bn_err *err)
+static int one_f_one_b(struct run *r, int *at, struct bn_err *err)
 {
     int warm = r->pp->size - 1 - r->pp->rank, f = 0, b = 0;
 
@@ -179,10 +272,11 @@ static int one_f_one_b(struct run *r, int *at, bool *stop,
         return -1;
     while (f < r->n) {
         *at = f;
-        if (f > 0 && between(r, stop, err) < 0)
+        bn_observe_poll();
+        if (look(r, f, err) < 0)
             return -1;
-        if (*stop)
-            return 0;
+        if (r->cut)
+            break;
         if (forward(r, f, err) < 0 || after(r, f, b, err) < 0)
             return -1;
         *at = b;
@@ -194,7 +288,9 @@ static int one_f_one_b(struct run *r, int *at, bool *stop,
     }
     for (; b < r->n; b++) {
         *at = b;
-        if (after(r, -1, b, err) < 0 || backward(r, b, err) < 0
+        /* One that was cut has told nobody yet. */
+        if (after(r, r->cut && b == f - warm ? f : -1, b, err) < 0
+            || backward(r, b, err) < 0
             || before(r, b, -1, err) < 0)
             return -1;
     }
@@ -202,28 +298,32 @@ static int one_f_one_b(struct run *r, int *at, bool *stop,
 }
 
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
-                      double *metrics, int *where, bool *stopped,
+                      bool full, double *metrics, int *where, bool *stopped,
                       struct bn_err *err)
 {
     struct run r = {.t = t, .pp = t->mesh->pp.comm, .metrics = metrics};
     int at = 0, rc;
 
-    *stopped = false;
+    r.stoppable = n > 1 && (t->model->shard == NULL || full);
     /* Empty ones are empty on all stages: they hold the same data. */
     r.m = BN_NEWN(const struct bn_micro *, (size_t)n);
     for (int i = 0; i < n; i++)
         if (m[i].whole.ntok > 0)
             r.m[r.n++] = &m[i];
     r.depth = bn_sizes_depth(t->mesh, r.n);
-    rc = r.n > 0 ? one_f_one_b(&r, &at, stopped, err) : 0;
+    int mine = r.n;
+    rc = mine > 0 ? one_f_one_b(&r, &at, err) : 0;
     bn_crash_micro(0, 0);
     if (rc < 0)
         *where = (int)(r.m[at] - m);
     /* The other data-parallel ranks may have more that are not empty. */
-    for (int i = r.n; i < n && rc == 0; i++) {
+    for (int i = mine; i < n && rc == 0; i++) {
         bn_model_backward_none(t->model);
         rc = bn_dev_check(t->dev, err);
     }
+    if (rc == 0)
+        rc = agree(&r, err);
+    *stopped = r.dropped;
     free(r.m);
     return rc;
 }

@@ -19,12 +19,15 @@ int bn_micro_split(const struct bn_trainer *t, struct bn_micro *m,
 void bn_micro_release(struct bn_micro *m);
 
 /* Forward and backward of m[n], one forward and one backward in turns (1F1B).
- * Gradients are added to; metrics (of the last stage) too. On failure
- * '*where' is the micro-batch. Between micro-batches of a one-stage pipeline
- * a stop signal of any rank of the tp and cp groups ends it for these, with
- * '*stopped' true. Collective over tp, cp and pp. */
+ * Gradients are added to, and begin to be summed over data in the last
+ * backward pass; metrics (of the last stage) are added to too. On failure
+ * '*where' is the micro-batch. A stop signal that any rank sees between two
+ * micro-batches ends it, with '*stopped' true on all: at once without a
+ * pipeline, else once what is under way is through. Sharded gradients are
+ * summed in every pass: there only if 'full', no data-parallel rank has an
+ * empty micro-batch. Collective over all of the mesh. */
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
-                      double *metrics, int *where, bool *stopped,
+                      bool full, double *metrics, int *where, bool *stopped,
                       struct bn_err *err);
 
 /* Forward of one micro-batch; 'job' is used on the last stage. */

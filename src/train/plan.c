@@ -7,7 +7,8 @@
 #endif
 
 /* A mesh of sizes alone. */
-static struct bn_mesh mesh_of(const struct bn_plan_mesh *p, int pp, int tp)
+static struct bn_mesh mesh_of(const struct bn_plan_mesh *p, int pp, int tp,
+                              bool sequence)
 {
     return (struct bn_mesh){
         .tp = {.size = p->tp, .index = tp},
@@ -15,6 +16,7 @@ static struct bn_mesh mesh_of(const struct bn_plan_mesh *p, int pp, int tp)
         .dp = {.size = p->dp},
         .pp = {.size = p->pp, .index = pp},
         .data = {.size = p->dp * p->cp},
+        .sequence = sequence && p->tp > 1,
     };
 }
 
@@ -25,22 +27,43 @@ static size_t attn_work(struct bn_dev *d, const struct bn_attn *a)
 }
 
 /* As comm_mpi.c: a group of n keeps n pieces of 256 KiB. The groups are
- * world, tp, cp, dp, pp and data; the ends of a pipeline are two. */
-size_t bn_plan_comm_bytes(const struct bn_plan_mesh *p)
+ * world, tp, cp, dp, pp and data; the ends of a pipeline are two. Gradients
+ * that are summed over data take two pieces more a rank (later.c). */
+size_t bn_plan_comm_bytes(const struct bn_plan_mesh *p, bool training)
 {
     size_t world = (size_t)p->dp * (size_t)p->tp * (size_t)p->pp
                    * (size_t)p->cp;
-    size_t groups = world + (size_t)(p->tp + p->cp + p->dp + p->pp)
-                    + (size_t)(p->dp * p->cp) + (p->pp > 1 ? 2 : 0);
+    size_t data = (size_t)p->dp * (size_t)p->cp;
+    size_t groups = world + (size_t)(p->tp + p->cp + p->dp + p->pp) + data
+                    + (p->pp > 1 ? 2 : 0);
+
+    if (training && data > 1)
+        groups += 2 * data;
 
     return world > 1 ? groups * (256 << 10) : 0;
 }
 
-/* Bytes that a rank sends in a reduction and a gathering of n bytes each,
- * over k ranks. */
-static double both_ways(double n, int k)
+/* Bytes that a rank sends in a reduction to the ranks that hold a part each,
+ * or in a gathering, of n bytes over k ranks; a sum is both. */
+static double one_way(double n, int k)
 {
-    return 2 * n * (k - 1) / k;
+    return n * (k - 1) / k;
+}
+
+/* How often the residual stream goes one way between tensor ranks for a layer
+ * and micro-batch: four sums; with rows shared out two gatherings more, of the
+ * inputs of the column-parallel matrices in backward; and what is computed
+ * anew is sent anew. */
+static double tensor_ways(const struct bn_run *run)
+{
+    bool shared = run->mesh.sequence_parallel;
+    double ways = shared ? 10 : 8;
+
+    if (run->model.activation_recompute != BN_RUN_RECOMPUTE_NONE)
+        ways += shared; /* the input of attention */
+    if (run->model.activation_recompute == BN_RUN_RECOMPUTE_FULL)
+        ways += 2; /* its output's sum */
+    return ways;
 }
 
 static void volumes(struct bn_rank_plan *p, const struct bn_sizes *l,
@@ -51,24 +74,31 @@ static void volumes(struct bn_rank_plan *p, const struct bn_sizes *l,
     double elem = (double)bn_dtype_size(l->type);
     double tokens = (double)l->shape.max_tokens / mesh->cp;
     double stream = tokens * m->cfg.hidden_size * elem;
+    bool shared = l->run->mesh.sequence_parallel && mesh->tp > 1;
     double layers = part->end_layer - part->first_layer;
     double kv = 2.0 * m->kv_heads * m->cfg.head_dim * tokens * elem;
     int data = mesh->dp * mesh->cp;
 
-    /* Gradients are reduced in fp32, sharded ones in every micro-batch;
-     * weights are gathered in their type. */
-    double sums = l->params.kept > 0 ? micros : 1;
-    p->dp_bytes = (double)l->trained * (sums * sizeof(float) + elem)
-                  * (data - 1) / data;
-    /* Four sums a layer; the embedding's, and that of the head's input. */
-    p->tp_bytes = micros * both_ways(stream, mesh->tp)
-                  * (4 * layers + part->has_embed + part->has_head);
-    p->pp_bytes = micros * stream
+    /* Gradients are reduced in fp32, sharded ones of layers in every
+     * micro-batch; weights are gathered in their type. */
+    const struct bn_params *trained = bn_sizes_adapter(l) != NULL
+                                          ? &l->adapter.params : &l->params;
+    double again = trained->kept == 0 ? 0 : micros - 1;
+    double in_layers = (double)(bn_params_layer(trained, part->end_layer)
+                                - bn_params_layer(trained,
+                                                  part->first_layer));
+    p->dp_bytes = ((double)l->trained * (sizeof(float) + elem)
+                   + again * in_layers * sizeof(float)) * (data - 1) / data;
+    /* Besides layers the embedding's sum, and that of the head's input. */
+    p->tp_bytes = micros * one_way(stream, mesh->tp)
+                  * (tensor_ways(l->run) * layers
+                     + 2 * (part->has_embed + part->has_head));
+    p->pp_bytes = micros * stream / (shared ? mesh->tp : 1)
                   * (!part->has_head + !part->has_embed);
     if (mesh->pp > 1 && m->cfg.tie_embeddings
         && (part->has_embed || part->has_head))
-        p->pp_bytes += both_ways((double)m->vocab * m->cfg.hidden_size
-                                     * sizeof(float), 2);
+        p->pp_bytes += 2 * one_way((double)m->vocab * m->cfg.hidden_size
+                                       * sizeof(float), 2);
     /* Keys and values gathered forward and again backward, and reduced. */
     p->cp_bytes = micros * layers * 3 * kv * (mesh->cp - 1);
 }
@@ -79,7 +109,7 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
                  struct bn_set_size train, struct bn_set_size eval,
                  struct bn_err *err)
 {
-    struct bn_mesh at = mesh_of(mesh, pp, tp);
+    struct bn_mesh at = mesh_of(mesh, pp, tp, run->mesh.sequence_parallel);
     struct bn_dev dev = {.op = {.attn_work = attn_work}};
     struct bn_sizes l;
     struct bn_model m;
@@ -94,12 +124,14 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
     bn_model_plan(&m, cfg, &l.params, bn_sizes_adapter(&l), l.type, &dev,
                   &at);
     *p = (struct bn_rank_plan){
+        .first_layer = l.params.part.first_layer,
+        .end_layer = l.params.part.end_layer,
         .weights = l.weights,
         .gradients = l.gradients,
         .tables = l.tables,
         .optimizer = l.optimizer,
         .activations = bn_sizes_work_bytes(&l, &m),
-        .comm = bn_plan_comm_bytes(mesh),
+        .comm = bn_plan_comm_bytes(mesh, l.training),
         .copy = l.training ? 3 * l.count * sizeof(float) : 0,
     };
     if (l.training)

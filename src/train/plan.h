@@ -10,6 +10,7 @@ struct bn_plan_mesh {
 
 /* Of one rank; bytes. */
 struct bn_rank_plan {
+    int first_layer, end_layer; /* that it holds: first .. end-1 */
     size_t weights, gradients, tables, optimizer; /* tables: RoPE */
     size_t activations; /* and the head's logits */
     /* host memory besides */
@@ -31,8 +32,9 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
                  struct bn_set_size train, struct bn_set_size eval,
                  struct bn_err *err);
 
-/* Bytes of the buffers of collectives that a rank of this mesh keeps. */
-size_t bn_plan_comm_bytes(const struct bn_plan_mesh *p);
+/* Bytes of the buffers of collectives that a rank of this mesh keeps, once it
+ * has trained a step or only evaluated. */
+size_t bn_plan_comm_bytes(const struct bn_plan_mesh *p, bool training);
 
 /* Over all ranks the largest device memory, and the most bytes that one sends
  * in a step. */

@@ -15,6 +15,7 @@
 #include "train/record.h"
 #include "train/save.h"
 #include "train/session.h"
+#include "train/stages.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -245,8 +246,10 @@ static int report(struct loop *l, struct bn_metric *v, size_t *n,
     struct bn_observed *all = BN_NEWN(struct bn_observed, (size_t)ranks);
     int rc = bn_observe_gather(all, err);
 
-    if (rc == 0 && leads(l))
+    if (rc == 0 && leads(l)) {
         bn_observe_print(all, ranks);
+        bn_stages_say(l->t, all, ranks);
+    }
     if (rc == 0 && v != NULL)
         *n += bn_observe_metrics(all, ranks, v + *n);
     free(all);

@@ -161,10 +161,13 @@ static int open_ranks(struct bn_session *s, struct bn_err *err)
     s->world = connect_ranks(s, &h, err);
     if (s->world == NULL)
         return -1;
-    return bn_mesh_init(&s->mesh, s->world, (int)m->data_parallel_size,
-                        (int)m->tensor_parallel_size,
-                        (int)m->pipeline_parallel_size,
-                        (int)m->context_parallel_size, err);
+    if (bn_mesh_init(&s->mesh, s->world, (int)m->data_parallel_size,
+                     (int)m->tensor_parallel_size,
+                     (int)m->pipeline_parallel_size,
+                     (int)m->context_parallel_size, err) < 0)
+        return -1;
+    s->mesh.sequence = m->sequence_parallel;
+    return 0;
 }
 
 /* Checkpoints of adapters name the frozen model by its weights: each rank

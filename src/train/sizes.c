@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "mesh/split.h"
 #include "optim/adamw.h"
+#include "train/stages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,21 +110,6 @@ static void shape(struct bn_sizes *l, const struct bn_set_size sets[2],
     }
 }
 
-/* What this build does not do is refused, not done otherwise. */
-static int check_mesh(const struct bn_run *run, const struct bn_mesh *mesh,
-                      struct bn_err *err)
-{
-    if (run->mesh.zero_stage > 1 && mesh->pp.size > 1)
-        return bn_fail(err, BN_ERR_USAGE, "zero_stage: 2 with "
-                       "pipeline_parallel_size %d is not supported: it would "
-                       "sum all gradients once a micro-batch in every stage;"
-                       " write zero_stage: 1", mesh->pp.size);
-    if (run->mesh.sequence_parallel)
-        return bn_fail(err, BN_ERR_USAGE, "sequence_parallel: true is not "
-                       "supported");
-    return 0;
-}
-
 /* The part of the model that this rank holds. */
 static int my_part(const struct bn_sizes *l, struct bn_part *part,
                    struct bn_err *err)
@@ -136,8 +122,8 @@ static int my_part(const struct bn_sizes *l, struct bn_part *part,
         .has_embed = mesh->pp.index == 0,
         .has_head = mesh->pp.index == mesh->pp.size - 1,
     };
-    return bn_part_stage(l->cfg, mesh->pp.size, mesh->pp.index,
-                         &part->first_layer, &part->end_layer, err);
+    return bn_stages_layers(l->run, l->cfg, mesh->pp.size, mesh->pp.index,
+                            &part->first_layer, &part->end_layer, err);
 }
 
 int bn_sizes_depth(const struct bn_mesh *mesh, int n)
@@ -159,15 +145,12 @@ static int tables(struct bn_sizes *l, const struct bn_part *part,
             return -1;
         trained = &l->adapter.params;
     }
-    if (bn_sizes_adapter(l) != NULL && l->run->mesh.zero_stage > 1)
-        return bn_fail(err, BN_ERR_USAGE, "zero_stage: 2 is for whole models:"
-                       " an adapter's gradients are small, and stage 1 "
-                       "shards the rest");
     bn_params_pad(trained, l->mesh->data.size);
     bn_optim_range(trained, &l->mesh->data, &l->begin, &l->count);
     if (l->training && l->run->mesh.zero_stage > 1 && l->mesh->data.size > 1) {
-        l->params.keep = l->begin;
-        l->params.kept = l->count;
+        trained->keep = l->begin;
+        trained->kept = l->count;
+        trained->whole = l->run->mesh.overlap_grad_reduce ? 2 : 1;
     }
     l->elems = l->params.elems;
     l->trained = trained->elems;
@@ -193,19 +176,19 @@ int bn_sizes_init(struct bn_sizes *l, const struct bn_run *run,
     l->training = train.n > 0;
     l->type = run->model.dtype == BN_RUN_COMPUTE_BFLOAT16 ? BN_BF16 : BN_F32;
     shape(l, sets, max_tokens);
-    if (check_mesh(run, mesh, err) < 0 || my_part(l, &part, err) < 0
+    if (my_part(l, &part, err) < 0
         || bn_params_init(&l->params, cfg, &part, err) < 0
         || bn_trainer_lora(run, cfg, &l->adapter.lora, err) < 0
         || tables(l, &part, err) < 0)
         return -1;
+    const struct bn_params *trained = l->adapter.lora.r > 0
+                                          ? &l->adapter.params : &l->params;
     size_t model = bn_model_bytes(cfg, &l->params, bn_sizes_adapter(l),
                                   l->type, l->shape.max_pos, l->training);
     size_t adapter = bn_sizes_adapter(l) != NULL ? l->trained : 0;
     l->weights = bytes(l->elems, bn_dtype_size(l->type))
                  + bytes(adapter, bn_dtype_size(l->type));
-    l->gradients = !l->training ? 0
-                   : adapter > 0 ? bytes(adapter, sizeof(float))
-                                 : bn_model_grad_bytes(&l->params);
+    l->gradients = l->training ? bn_model_grad_bytes(trained) : 0;
     l->tables = model - l->weights - l->gradients;
     l->optimizer = l->training ? bn_optim_bytes(l->type, l->count) : 0;
     l->nacts = l->training

@@ -115,9 +115,10 @@ int bn_step_sum_metrics(const struct bn_mesh *mesh, double *metrics,
 
 /* What each micro-batch is divided by. exact: the counts of the whole step.
  * trl: those of the micro-batch, times the number of micro-batches there
- * are, which makes the step's loss the mean of the micro-batches' means. */
+ * are, which makes the step's loss the mean of the micro-batches' means.
+ * '*full': no rank has an empty one. */
 static int denominators(struct bn_trainer *t, struct micros *m,
-                        double *examples, struct bn_err *err)
+                        double *examples, bool *full, struct bn_err *err)
 {
     double sum[3] = {0};
 
@@ -131,6 +132,7 @@ static int denominators(struct bn_trainer *t, struct micros *m,
     if (bn_step_sum(t->mesh, sum, 3, err) < 0)
         return -1;
     *examples = sum[1];
+    *full = sum[2] == (double)m->n * t->mesh->dp.size;
     bool trl = t->run->loss.loss_reduction == BN_RUN_REDUCE_TRL;
     for (int i = 0; i < m->n; i++) {
         struct bn_loss_denom *d = &m->m[i].denom;
@@ -189,40 +191,22 @@ static int blame(struct bn_trainer *t, long step, const struct micros *m,
     return -1;
 }
 
-/* A rank that stopped between two micro-batches has no use for those of the
- * others: all drop the step. They need not have stopped at the same one, for
- * nothing of it counts. One micro-batch has no place to stop in between, and
- * a pipeline does not. */
-static int agree_to_drop(const struct bn_trainer *t, int micros,
-                         bool *dropped, struct bn_err *err)
-{
-    struct bn_comm *w = t->mesh->world;
-    int64_t v = *dropped;
-
-    if (w->size == 1 || micros < 2 || t->mesh->pp.size > 1)
-        return 0;
-    if (w->ops->allreduce(w, &v, BN_I64, 1, BN_MAX, err) < 0)
-        return -1;
-    *dropped = v != 0;
-    return 0;
-}
-
 static int run_micros(struct bn_trainer *t, long step, struct micros *m,
                       struct bn_step_result *r, struct bn_err *err)
 {
     int at = 0, rc;
+    bool full;
 
-    if (denominators(t, m, &r->examples, err) < 0)
+    if (denominators(t, m, &r->examples, &full, err) < 0)
         return -1;
     bn_model_zero_grad(t->model);
     t->model->dropout.on = true;
     t->model->dropout.step = (uint64_t)step;
-    rc = bn_pipeline_train(t, m->m, m->n, r->metrics, &at, &r->dropped, err);
+    rc = bn_pipeline_train(t, m->m, m->n, full, r->metrics, &at, &r->dropped,
+                           err);
     t->model->dropout.on = false;
     if (rc < 0)
         return blame(t, step, m, at, at, err);
-    if (agree_to_drop(t, m->n, &r->dropped, err) < 0)
-        return -1;
     if (r->dropped)
         return 0;
     r->lr = bn_schedule_lr(&t->schedule, step);

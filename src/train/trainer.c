@@ -72,6 +72,7 @@ static struct bn_optim_conf optim_conf(const struct bn_run *run)
         .weight_decay = o->weight_decay,
         .decay_all = o->weight_decay_groups == BN_RUN_DECAY_ALL,
         .max_grad_norm = o->max_grad_norm,
+        .bucket = (size_t)run->mesh.reduce_bucket_size,
     };
 }
 

@@ -73,9 +73,8 @@ struct bn_step_result {
  * weights as they were before the step. A stop signal that any rank sees
  * between two micro-batches drops the step on all of them: weights and
  * optimizer are as they were before it, so that it is made anew, to the bit,
- * by whoever goes on. Where a pipeline has several stages the step is
- * finished instead: its micro-batches are under way on other ranks.
- * Collective. */
+ * by whoever goes on. One that comes later finishes the step
+ * (train/pipeline.h). Collective. */
 int bn_trainer_step(struct bn_trainer *t, long step,
                     struct bn_step_result *r, struct bn_err *err);
 

@@ -234,6 +234,99 @@ static void impossible_splits_are_refused(void **state)
                                   "tensor ranks");
 }
 
+/* --- Stages ----------------------------------------------------------------- */
+
+static double costliest(const struct bn_stage_cost *c, int stages,
+                        const int *count)
+{
+    double most = 0;
+
+    for (int s = 0; s < stages; s++) {
+        double x = count[s] * c->layer;
+
+        x += s == 0 ? c->embed : 0;
+        x += s == stages - 1 ? c->head : 0;
+        most = x > most ? x : most;
+    }
+    return most;
+}
+
+/* The cheapest of all splits of 'layers' over stages s and behind. */
+static double best_of_all(const struct bn_stage_cost *c, int layers,
+                          int stages, int s, int *count)
+{
+    double best = 1e300;
+
+    if (s == stages - 1) {
+        count[s] = layers;
+        return costliest(c, stages, count);
+    }
+    for (int n = 1; n <= layers - (stages - 1 - s); n++) {
+        count[s] = n;
+        double x = best_of_all(c, layers - n, stages, s + 1, count);
+
+        best = x < best ? x : best;
+    }
+    return best;
+}
+
+static void no_split_is_better(void **state)
+{
+    static const struct bn_stage_cost costs[] = {
+        {1, 0, 0},    {1, 0, 0.4},   {1, 0, 1},    {1, 0, 2.5}, {1, 0, 20},
+        {1, 3.2, 1.1}, {1, 0.5, 0.5}, {0.3, 1, 1.7}, {1, 9, 0},
+    };
+    int count[5], other[5];
+
+    (void)state;
+    for (size_t i = 0; i < BN_COUNT(costs); i++)
+        for (int stages = 1; stages <= 5; stages++)
+            for (int layers = stages; layers <= 11; layers++) {
+                int sum = 0;
+
+                bn_part_split(&costs[i], layers, stages, count);
+                for (int s = 0; s < stages; s++) {
+                    assert_true(count[s] >= 1);
+                    sum += count[s];
+                }
+                assert_int_equal(sum, layers);
+                double want = best_of_all(&costs[i], layers, stages, 0, other);
+
+                assert_true(costliest(&costs[i], stages, count)
+                            <= want * (1 + 1e-12));
+            }
+}
+
+static void parts_of_layers_begin_where_they_do(void **state)
+{
+    static const char *const models[] = {"llama-untied", "qwen3-qknorm-tied"};
+    struct bn_model_config c;
+    struct bn_params ps;
+    struct bn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < BN_COUNT(models); i++) {
+        load(&c, models[i]);
+        struct bn_part part = bn_part_whole(&c);
+
+        assert_int_equal(bn_params_init(&ps, &c, &part, &err), 0);
+        const struct bn_param *norm = bn_param_find(&ps, BN_P_FINAL_NORM, -1);
+
+        for (int l = 0; l < c.layers; l++)
+            assert_int_equal(bn_params_layer(&ps, l),
+                             bn_param_find(&ps, BN_P_Q, l)->offset);
+        assert_int_equal(bn_params_layer(&ps, c.layers), norm->offset);
+        bn_params_release(&ps);
+        part.has_head = false;
+        part.end_layer = 1;
+        assert_int_equal(bn_params_init(&ps, &c, &part, &err), 0);
+        const struct bn_param *last = &ps.item[ps.n - 1];
+
+        assert_int_equal(bn_params_layer(&ps, 1), last->offset + last->count);
+        bn_params_release(&ps);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +335,8 @@ int main(void)
         cmocka_unit_test(slices_tile_the_tensors),
         cmocka_unit_test(a_rank_holds_the_heads_its_queries_read),
         cmocka_unit_test(impossible_splits_are_refused),
+        cmocka_unit_test(no_split_is_better),
+        cmocka_unit_test(parts_of_layers_begin_where_they_do),
     };
 
     return BN_TAP_RUN(tests);

@@ -215,7 +215,7 @@ static void set_up(struct bench *x)
     const struct opts *o = &x->o;
     char *config = bn_is_dir(o->model) ? bn_path_join(o->model, "config.json")
                                        : bn_strdup(o->model);
-    struct bn_optim_conf oc = {0.9, 0.999, 1e-8, 0.01, true, 1.0};
+    struct bn_optim_conf oc = {0.9, 0.999, 1e-8, 0.01, true, 1.0, 1};
     struct bn_model_config cfg;
     struct bn_params ps;
     struct bn_arena plan;

@@ -1,10 +1,11 @@
 /* burnish-train with a fault planted by the linker (--wrap), for tests of the
- * tests: BN_MUTANT=lose|twice|sum|denominator; unset: none.
+ * tests: BN_MUTANT=lose|twice|sum|denominator|early|rows|norms; unset: none.
  */
 #include "config.h"
 #include "base/mem.h"
 #include "comm/fold.h"
 #include "mesh/split.h"
+#include "model/seq.h"
 #include "train/pipeline.h"
 
 #include <stdlib.h>
@@ -21,11 +22,21 @@ int __wrap_bn_fold(void *out, const void *const *in, int count,
                    enum bn_dtype type, size_t n, enum bn_comm_op op,
                    struct bn_err *err);
 int __real_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
-                             int n, double *metrics, int *where,
+                             int n, bool full, double *metrics, int *where,
                              bool *stopped, struct bn_err *err);
 int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
-                             int n, double *metrics, int *where,
+                             int n, bool full, double *metrics, int *where,
                              bool *stopped, struct bn_err *err);
+
+void __real_bn_optim_made(void *optim, int layer);
+void __wrap_bn_optim_made(void *optim, int layer);
+
+int __real_bn_seq_rows(const struct bn_mesh *mesh, int n);
+int __wrap_bn_seq_rows(const struct bn_mesh *mesh, int n);
+int __real_bn_optim_reduce(struct bn_optim *o, double *sq,
+                           struct bn_err *err);
+int __wrap_bn_optim_reduce(struct bn_optim *o, double *sq,
+                           struct bn_err *err);
 
 static bool planted(const char *what)
 {
@@ -57,8 +68,50 @@ int __wrap_bn_fold(void *out, const void *const *in, int count,
     return __real_bn_fold(out, in, count, type, n, op, err);
 }
 
+int __wrap_bn_seq_rows(const struct bn_mesh *mesh, int n)
+{
+    int rows = __real_bn_seq_rows(mesh, n);
+
+    /* The last row of all would be missed by nobody. */
+    return planted("rows") && mesh->tp.index == 0 ? rows - 1 : rows;
+}
+
+/* Norms: what tensor ranks have of the gradients of norms is not summed, as
+ * it need not be where each has all rows. */
+int __wrap_bn_optim_reduce(struct bn_optim *o, double *sq,
+                           struct bn_err *err)
+{
+    struct bn_mesh mesh = *o->model->mesh;
+    const struct bn_mesh *was = o->model->mesh;
+
+    if (planted("norms")) {
+        mesh.sequence = false;
+        o->model->mesh = &mesh;
+    }
+    int rc = __real_bn_optim_reduce(o, sq, err);
+
+    o->model->mesh = was;
+    return rc;
+}
+
+/* Early: gradients are summed before they are made. */
+void __wrap_bn_optim_made(void *optim, int layer)
+{
+    struct bn_optim *o = optim;
+    struct bn_comm *data = o->model->mesh->data.comm;
+    struct bn_err err;
+
+    if (!planted("early")) {
+        __real_bn_optim_made(optim, layer);
+        return;
+    }
+    __real_bn_optim_made(optim, layer > 0 ? layer - 1 : 0);
+    if (data->ops->finish(data, &err) < 0)
+        bn_dev_fail(o->model->dev, err.code, "%s", err.text);
+}
+
 int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
-                             int n, double *metrics, int *where,
+                             int n, bool full, double *metrics, int *where,
                              bool *stopped, struct bn_err *err)
 {
     struct bn_micro *local = bn_realloc(NULL, (size_t)n, sizeof(*m));
@@ -69,7 +122,8 @@ int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
         local[i].denom.tokens /= t->mesh->dp.size;
         local[i].denom.examples /= t->mesh->dp.size;
     }
-    rc = __real_bn_pipeline_train(t, local, n, metrics, where, stopped, err);
+    rc = __real_bn_pipeline_train(t, local, n, full, metrics, where, stopped,
+                                  err);
     free(local);
     return rc;
 }
