@@ -33,7 +33,16 @@ done <<EOT
 2 pp2 orpo $pp=2
 2 cp2 sft $cp=2
 4 dp2-tp2 orpo $tp=2 $batch=2
+2 tp2-sequence sft $tp=2 sequence_parallel=true
 EOT
+test_expect_success 'sums on a stream of their own, a layer at a time: the same bits' '
+    for set in reduce_bucket_size=1 overlap_grad_reduce=false; do
+        bn_trainer=$emu bn_train 2 bits-$set orpo $orpo device=cuda $batch=2 \
+            $set || return 1
+    done &&
+    $compare --bits bits-reduce_bucket_size=1 bits-overlap_grad_reduce=false 2 &&
+    $compare orpo-1 bits-reduce_bucket_size=1 2
+'
 test_expect_success 'a layout gives the same bits every time' '
     bn_trainer=$emu bn_train 4 again orpo $orpo device=cuda $tp=2 $batch=2 &&
     $compare --bits orpo-dp2-tp2 again 2 &&
