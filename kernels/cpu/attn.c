@@ -79,15 +79,32 @@ BN_INLINE void block_weights(enum bn_dtype t, float *s, uint16_t *narrow,
 }
 
 /* A run of queries of one segment and some heads that share a kv head: they
- * see the same blocks of keys, which are packed once for all of them. */
+ * see the same blocks of keys, which are packed once for all of them. Where
+ * the queries are few, as when a text grows word by word, all heads' lie in
+ * one block, below one another. */
 struct job {
     const struct bn_attn *a;
     const struct bn_attn_seg *s;
     struct forward_work w;
     int kvh, head, heads; /* the first head, and how many */
     int q0, rows, blocks; /* q0 in the segment; blocks a head */
+    bool stacked;
     size_t copied;
 };
+
+/* Heads with blocks of their own. */
+BN_INLINE int job_sets(const struct job *j)
+{
+    return j->stacked ? 1 : j->heads;
+}
+
+/* Row of the blocks that query r of head h is. */
+BN_INLINE size_t job_row(const struct job *j, int h, int r)
+{
+    if (j->stacked)
+        return (size_t)h * j->rows + r;
+    return ((size_t)h * j->blocks + r / ATTN) * ATTN + r % ATTN;
+}
 
 BN_INLINE void job_keys(enum bn_dtype t, struct job *j, const struct way *w,
                         int from, int n)
@@ -104,6 +121,8 @@ BN_INLINE void job_keys(enum bn_dtype t, struct job *j, const struct way *w,
                   from, n);
         if (!b.any)
             continue;
+        if (j->stacked)
+            seen_repeat(&b, j->heads);
         if (!packed) {
             rows_to_panels(t, j->w.k,
                            head_row(t, a->k, row, a->ldk, j->kvh, a->hd),
@@ -113,7 +132,7 @@ BN_INLINE void job_keys(enum bn_dtype t, struct job *j, const struct way *w,
                            a->ldv, n, a->hd);
             packed = true;
         }
-        for (int h = 0; h < j->heads; h++) {
+        for (int h = 0; h < job_sets(j); h++) {
             size_t block = (size_t)h * j->blocks + q;
             float *out = j->w.out + block * ATTN * hp;
 
@@ -137,7 +156,7 @@ BN_INLINE void job_store(enum bn_dtype t, struct job *j)
 
     for (int h = 0; h < j->heads; h++) {
         for (int r = 0; r < j->rows; r++) {
-            size_t at = ((size_t)h * j->blocks + r / ATTN) * ATTN + r % ATTN;
+            size_t at = job_row(j, h, r);
             size_t q = (size_t)j->s->q_start + j->q0 + r;
             size_t to = q * a->ldo + (size_t)(j->head + h) * a->hd;
             float sum = j->w.sum[at], by = sum == 0 ? 0 : 1 / sum;
@@ -152,23 +171,35 @@ BN_INLINE void job_store(enum bn_dtype t, struct job *j)
     }
 }
 
+/* Queries into blocks, each filled up to whole tiles. */
+BN_INLINE void job_queries(enum bn_dtype t, struct job *j)
+{
+    const struct bn_attn *a = j->a;
+
+    for (int h = 0; h < j->heads; h++) {
+        for (int k = 0; k < j->blocks; k++) {
+            size_t row = job_row(j, h, k * ATTN);
+            int left = j->rows - k * ATTN, n = left < ATTN ? left : ATTN;
+            int room = (int)bn_cpu_round((size_t)(row % ATTN) + (size_t)n,
+                                         TILE_M) - (int)(row % ATTN);
+
+            copy_rows(t, j->w.q + row / ATTN * j->copied
+                             + row % ATTN * ROW_LD,
+                      head_row(t, a->q, j->s->q_start + j->q0 + k * ATTN,
+                               a->ldq, j->head + h, a->hd),
+                      a->ldq, n, room, a->hd);
+        }
+    }
+}
+
 BN_INLINE void job_run(enum bn_dtype t, struct job *j)
 {
     const struct bn_attn *a = j->a;
     int hp = head_cols(a->hd), last = j->s->q_off + j->q0 + j->rows;
-    size_t n = (size_t)j->heads * j->blocks * ATTN;
+    size_t n = j->stacked ? bn_cpu_round((size_t)j->heads * j->rows, TILE_M)
+                          : (size_t)j->heads * j->blocks * ATTN;
 
-    for (int h = 0; h < j->heads; h++) {
-        for (int k = 0; k < j->blocks; k++) {
-            size_t block = (size_t)h * j->blocks + k;
-            int left = j->rows - k * ATTN;
-
-            copy_rows(t, j->w.q + block * j->copied,
-                      head_row(t, a->q, j->s->q_start + j->q0 + k * ATTN,
-                               a->ldq, j->head + h, a->hd),
-                      a->ldq, left < ATTN ? left : ATTN, a->hd);
-        }
-    }
+    job_queries(t, j);
     memset(j->w.out, 0, n * hp * sizeof(float));
     memset(j->w.sum, 0, n * sizeof(float));
     for (size_t i = 0; i < n; i++)
@@ -211,6 +242,7 @@ void BN_CPU(attn)(enum bn_dtype t, const struct bn_attn *a)
                 j.kvh = set / sets;
                 j.head = j.kvh * group + first;
                 j.heads = group - first < heads ? group - first : heads;
+                j.stacked = j.s->q_len * j.heads <= ATTN;
                 j.copied = copied_units(a->hd);
                 forward_take(&j.w, (char *)a->work + attn_thread() * bytes,
                              a->hd);

@@ -48,8 +48,7 @@ BN_INLINE void way_seen(const struct bn_attn *a, const struct bn_attn_seg *s,
     *lo = low < 0 ? 0 : low > *hi ? *hi : low;
 }
 
-/* What each query of a block sees of a block of keys; both bounds never
- * decrease from query to query. */
+/* What each row of a block, a query of a head, sees of a block of keys. */
 struct seen {
     int rows; /* queries */
     int lo[ATTN], hi[ATTN];
@@ -68,6 +67,16 @@ BN_INLINE void seen_fill(struct seen *b, const struct bn_attn *a,
     }
     for (int r = rows; r < ATTN; r++)
         b->lo[r] = b->hi[r] = 0;
+}
+
+/* The queries of a block again for each of 'heads' heads, below one another. */
+BN_INLINE void seen_repeat(struct seen *b, int heads)
+{
+    for (int r = b->rows; r < heads * b->rows; r++) {
+        b->lo[r] = b->lo[r - b->rows];
+        b->hi[r] = b->hi[r - b->rows];
+    }
+    b->rows *= heads;
 }
 
 /* Keys that any of queries [r, r + TILE_M) sees: whole of [lo, hi). */
@@ -124,10 +133,10 @@ BN_INLINE const void *head_row(enum bn_dtype t, const void *p, int row, int ld,
            + ((size_t)row * ld + (size_t)head * hd) * (t == BN_F32 ? 4 : 2);
 }
 
-/* Copy 'rows' rows of a head to ATTN rows of units, the rest 0: run c of row
+/* Copy 'rows' rows of a head to 'room' rows of units, the rest 0: run c of row
  * r is at to + (c * ATTN + r) * ROW_LD. */
 BN_INLINE void copy_rows(enum bn_dtype t, tile_unit *to, const void *from,
-                         int ld, int rows, int hd)
+                         int ld, int rows, int room, int hd)
 {
     int runs = row_runs(t, hd), per = tile_pairs(t) ? 2 : 1;
 
@@ -135,7 +144,7 @@ BN_INLINE void copy_rows(enum bn_dtype t, tile_unit *to, const void *from,
         int at = c * ROW_UNITS * per;
         int n = hd - at < ROW_UNITS * per ? hd - at : ROW_UNITS * per;
 
-        for (int r = 0; r < ATTN; r++) {
+        for (int r = 0; r < room; r++) {
             tile_unit *u = to + ((size_t)c * ATTN + r) * ROW_LD;
             size_t first = (size_t)r * ld + at;
 
@@ -205,11 +214,13 @@ BN_INLINE void block_scores(enum bn_dtype t, float *s, const tile_unit *rows,
             for (int c = 0; c < runs; c++) {
                 int left = units - c * ROW_UNITS;
 
-                tile_mul(tile_pairs(t), s + r * ATTN_LD + j, ATTN_LD, c > 0,
-                         rows + ((size_t)c * ATTN + r) * ROW_LD, ROW_LD, 1,
-                         panels + (size_t)(j / TILE_N) * units * TILE_N
-                             + (size_t)c * ROW_UNITS * TILE_N,
-                         left < ROW_UNITS ? left : ROW_UNITS);
+                tile_mul_rows(tile_pairs(t), false, false, b->rows - r,
+                              s + r * ATTN_LD + j, ATTN_LD, c > 0,
+                              rows + ((size_t)c * ATTN + r) * ROW_LD, ROW_LD,
+                              1,
+                              panels + (size_t)(j / TILE_N) * units * TILE_N
+                                  + (size_t)c * ROW_UNITS * TILE_N,
+                              left < ROW_UNITS ? left : ROW_UNITS);
             }
         }
     }
@@ -232,12 +243,14 @@ BN_INLINE void block_sum(enum bn_dtype t, float *out, int ld, bool load,
         lo /= per;
         hi = (hi + per - 1) / per;
         for (int c = 0; c < hd; c += TILE_N)
-            tile_mul(per == 2, out + (size_t)r * ld + c, (size_t)ld, load,
-                     (const tile_unit *)weights + r * (ATTN_LD / per) + lo,
-                     ATTN_LD / per, 1,
-                     panels + (size_t)(c / TILE_N) * panel
-                         + (size_t)lo * TILE_N,
-                     hi - lo);
+            tile_mul_rows(per == 2, false, false, b->rows - r,
+                          out + (size_t)r * ld + c, (size_t)ld, load,
+                          (const tile_unit *)weights + r * (ATTN_LD / per)
+                              + lo,
+                          ATTN_LD / per, 1,
+                          panels + (size_t)(c / TILE_N) * panel
+                              + (size_t)lo * TILE_N,
+                          hi - lo);
     }
 }
 

@@ -114,8 +114,8 @@ BN_INLINE void block_pair(enum bn_dtype t, struct job *j, const struct seen *b,
     const void *qrow = head_row(t, a->q, q, a->ldq, head, hd);
     const void *orow = head_row(t, j->g->d_o, q, a->ldo, head, hd);
 
-    copy_rows(t, w->q, qrow, a->ldq, b->rows, hd);
-    copy_rows(t, w->d_o, orow, a->ldo, b->rows, hd);
+    copy_rows(t, w->q, qrow, a->ldq, b->rows, ATTN, hd);
+    copy_rows(t, w->d_o, orow, a->ldo, b->rows, ATTN, hd);
     cols_to_panels(t, w->qc, qrow, a->ldq, b->rows, hd);
     cols_to_panels(t, w->doc, orow, a->ldo, b->rows, hd);
     block_scores(t, w->s, w->q, w->k, b, hd);

@@ -119,9 +119,9 @@ BN_INLINE void put_tile(enum bn_dtype tc, const struct bn_gemm *g,
     }
 }
 
-BN_INLINE void one_tile(enum bn_dtype t, bool half, const struct plan *pl,
-                        const tile_unit *a, const void *b, int i, int j0,
-                        int j, int p0, int k)
+BN_INLINE void one_tile(enum bn_dtype t, bool half, bool stream,
+                        const struct plan *pl, const tile_unit *a,
+                        const void *b, int i, int j0, int j, int p0, int k)
 {
     const struct bn_gemm *g = pl->g;
     float local[TILE_M * TILE_N] __attribute__((aligned(64))), *tile = local;
@@ -143,8 +143,8 @@ BN_INLINE void one_tile(enum bn_dtype t, bool half, const struct plan *pl,
         for (int c = 0; c < cols; c += 16)
             __builtin_prefetch(
                 (float *)g->c + (size_t)(i + r) * g->ldc + j0 + j + c, 1);
-    tile_mul_any(tile_pairs(t), half, tile, TILE_N, load, a, 1, TILE_M, b,
-                 tile_steps(t, k));
+    tile_mul_rows(tile_pairs(t), half, stream, rows, tile, TILE_N, load, a, 1,
+                  TILE_M, b, tile_steps(t, k));
     if (pl->sum != NULL && p0 + k < g->k)
         return;
     if (g->tc == BN_F32 && cols == TILE_N)
@@ -165,36 +165,96 @@ BN_INLINE int part(int total, int unit, int i, int n)
     return at < total ? at : total;
 }
 
-/* One part of the rows against one part of the packed columns of b. */
-BN_INLINE void one_part(enum bn_dtype t, bool half, const struct plan *pl,
-                        tile_unit *a, int index, int j0, int cols, int p0,
-                        int k)
+/* Rows of a and columns of b that one thread multiplies. */
+struct area {
+    int i0, i1, jl, jh;
+};
+
+BN_INLINE struct area area_of(const struct plan *pl, int index, int cols)
+{
+    int row = index / pl->col_parts, col = index % pl->col_parts;
+
+    return (struct area){
+        .i0 = part(pl->g->m, TILE_M, row, pl->row_parts),
+        .i1 = part(pl->g->m, TILE_M, row + 1, pl->row_parts),
+        .jl = part(cols, TILE_N, col, pl->col_parts),
+        .jh = part(cols, TILE_N, col + 1, pl->col_parts),
+    };
+}
+
+/* The tiles of an area over k elements from p0 on: b's panel of column j
+ * begins at b + j / TILE_N * panel bytes. */
+BN_INLINE void one_area(enum bn_dtype t, bool half, bool stream,
+                        const struct plan *pl, const struct area *r,
+                        const tile_unit *a, const char *b, size_t panel,
+                        int j0, int p0, int k)
+{
+    size_t ap = (size_t)tile_steps(t, k) * TILE_M;
+
+    for (int j = r->jl; j < r->jh; j += TILE_N)
+        for (int i = r->i0; i < r->i1; i += TILE_M)
+            one_tile(t, half, stream, pl,
+                     a + (size_t)((i - r->i0) / TILE_M) * ap,
+                     b + (size_t)(j / TILE_N) * panel, i, j0, j, p0, k);
+}
+
+BN_INLINE int k_part(const struct plan *pl, int p0)
+{
+    int left = pl->g->k - p0;
+
+    return left < pl->k_block ? left : pl->k_block;
+}
+
+/* One area over all of k, with b packed beforehand. 'high': rows of a that
+ * its panels have room for; have: they are packed already. */
+BN_INLINE void packed_area(enum bn_dtype t, bool half, const struct plan *pl,
+                           const struct area *r, tile_unit *a, size_t high,
+                           bool have, int j0)
 {
     const struct bn_gemm *g = pl->g;
-    size_t ap = (size_t)tile_steps(t, k) * TILE_M;
-    size_t bp = (size_t)tile_steps(t, g->packed != NULL ? g->k : k) * TILE_N;
-    const char *b = (const char *)pl->b;
     size_t unit = half ? 2 : sizeof(tile_unit);
-    int row = index / pl->col_parts, col = index % pl->col_parts;
-    int i0 = part(g->m, TILE_M, row, pl->row_parts);
-    int i1 = part(g->m, TILE_M, row + 1, pl->row_parts);
-    int jl = part(cols, TILE_N, col, pl->col_parts);
-    int jh = part(cols, TILE_N, col + 1, pl->col_parts);
+    size_t panel = (size_t)tile_steps(t, g->k) * TILE_N * unit;
+    const char *b = (const char *)g->packed + (size_t)(j0 / TILE_N) * panel;
 
-    if (g->packed != NULL)
-        b = (const char *)g->packed
-            + ((size_t)(j0 / TILE_N) * bp
-               + (size_t)tile_steps(t, p0) * TILE_N) * unit;
-    pack_a(t, g, a, i0, i1 - i0, p0, k);
-    for (int j = jl; j < jh; j += TILE_N)
-        for (int i = i0; i < i1; i += TILE_M)
-            one_tile(t, half, pl, a + (size_t)((i - i0) / TILE_M) * ap,
-                     b + (size_t)(j / TILE_N) * bp * unit, i, j0, j, p0, k);
+    for (int p0 = 0; p0 < g->k || p0 == 0; p0 += pl->k_block) {
+        int k = k_part(pl, p0);
+        size_t steps = (size_t)tile_steps(t, p0);
+        tile_unit *at = a + steps * high;
+
+        if (!have)
+            pack_a(t, g, at, r->i0, r->i1 - r->i0, p0, k);
+        one_area(t, half, true, pl, r, at, b + steps * TILE_N * unit, panel,
+                 j0, p0, k);
+    }
+}
+
+/* With b packed beforehand areas are independent over all of k. Rows of a
+ * that fit as a whole are packed once for all the areas that a thread takes
+ * of them. */
+BN_INLINE void packed_worker(enum bn_dtype t, bool half, const struct plan *pl,
+                             tile_unit *a)
+{
+    const struct bn_gemm *g = pl->g;
+    size_t high = bn_cpu_round((size_t)g->m, TILE_M);
+    bool whole = pl->row_parts == 1
+                 && (size_t)tile_steps(t, g->k) * high <= A_UNITS;
+    bool have = false;
+
+    for (int j0 = 0; j0 < g->n; j0 += pl->n_block) {
+        int cols = g->n - j0 < pl->n_block ? g->n - j0 : pl->n_block;
+
+#pragma omp for schedule(dynamic, 1)
+        for (int i = 0; i < pl->row_parts * pl->col_parts; i++) {
+            struct area r = area_of(pl, i, cols);
+
+            packed_area(t, half, pl, &r, a, whole ? high : 0, have, j0);
+            have = whole;
+        }
+    }
 }
 
 /* What every thread runs. */
-BN_INLINE void worker(enum bn_dtype t, bool half, const struct plan *pl,
-                      tile_unit *a)
+BN_INLINE void worker(enum bn_dtype t, const struct plan *pl, tile_unit *a)
 {
     const struct bn_gemm *g = pl->g;
 
@@ -202,18 +262,21 @@ BN_INLINE void worker(enum bn_dtype t, bool half, const struct plan *pl,
         int cols = g->n - j0 < pl->n_block ? g->n - j0 : pl->n_block;
 
         for (int p0 = 0; p0 < g->k || p0 == 0; p0 += pl->k_block) {
-            int k = g->k - p0 < pl->k_block ? g->k - p0 : pl->k_block;
+            int k = k_part(pl, p0);
             size_t panel = (size_t)tile_steps(t, k) * TILE_N;
 
-            if (g->packed == NULL) {
 #pragma omp for schedule(static)
-                for (int j = 0; j < cols; j += TILE_N)
-                    pack_b(t, g, pl->b + (size_t)(j / TILE_N) * panel, j0 + j,
-                           p0, k);
-            }
+            for (int j = 0; j < cols; j += TILE_N)
+                pack_b(t, g, pl->b + (size_t)(j / TILE_N) * panel, j0 + j, p0,
+                       k);
 #pragma omp for schedule(dynamic, 1)
-            for (int i = 0; i < pl->row_parts * pl->col_parts; i++)
-                one_part(t, half, pl, a, i, j0, cols, p0, k);
+            for (int i = 0; i < pl->row_parts * pl->col_parts; i++) {
+                struct area r = area_of(pl, i, cols);
+
+                pack_a(t, g, a, r.i0, r.i1 - r.i0, p0, k);
+                one_area(t, false, false, pl, &r, a, (const char *)pl->b,
+                         panel * sizeof(tile_unit), j0, p0, k);
+            }
         }
     }
 }
@@ -267,6 +330,20 @@ static struct plan make_plan(const struct bn_gemm *g, int threads)
     return pl;
 }
 
+static void product_packed(const struct plan *pl, tile_unit *a)
+{
+    bool half = pl->g->packed_half;
+
+    if (pl->g->t == BN_F32 && half)
+        packed_worker(BN_F32, true, pl, a);
+    else if (pl->g->t == BN_F32)
+        packed_worker(BN_F32, false, pl, a);
+    else if (half)
+        packed_worker(BN_BF16, true, pl, a);
+    else
+        packed_worker(BN_BF16, false, pl, a);
+}
+
 static void product(const struct bn_gemm *g, int threads)
 {
     struct plan pl = make_plan(g, threads);
@@ -280,16 +357,12 @@ static void product(const struct bn_gemm *g, int threads)
 #endif
         tile_unit *a = pl.b + B_UNITS + SUM_UNITS + (size_t)id * A_SPACE;
 
-        if (g->packed != NULL && g->packed_half) {
-            if (g->t == BN_F32)
-                worker(BN_F32, true, &pl, a);
-            else
-                worker(BN_BF16, true, &pl, a);
-        } else if (g->t == BN_F32) {
-            worker(BN_F32, false, &pl, a);
-        } else {
-            worker(BN_BF16, false, &pl, a);
-        }
+        if (g->packed != NULL)
+            product_packed(&pl, a);
+        else if (g->t == BN_F32)
+            worker(BN_F32, &pl, a);
+        else
+            worker(BN_BF16, &pl, a);
     }
 }
 

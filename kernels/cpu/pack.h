@@ -101,10 +101,10 @@ BN_INLINE void pack_turn16(tile_unit *to, int width, const __m512 *r)
     }
 }
 
-/* As pack_rows, of 'rows' (16, or the width) rows that are all there and of
- * units [0, n), n a multiple of 16. */
+/* As pack_rows, of 'rows' (16, or the width) rows, 'count' of which are there
+ * and the others 0, and of units [0, n), n a multiple of 16. */
 BN_INLINE void pack_rows16(enum bn_dtype t, tile_unit *to, int width, int rows,
-                           const char *from, size_t bytes, int n)
+                           int count, const char *from, size_t bytes, int n)
 {
     int per = tile_pairs(t) ? 2 : 1;
 
@@ -113,8 +113,9 @@ BN_INLINE void pack_rows16(enum bn_dtype t, tile_unit *to, int width, int rows,
 
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++)
-            r[i] = i < rows ? pack_load16(t, from + i * bytes, p * per)
-                            : _mm512_setzero_ps();
+            r[i] = i < rows && i < count
+                       ? pack_load16(t, from + i * bytes, p * per)
+                       : _mm512_setzero_ps();
         pack_turn16(to + (size_t)p * width, width, r);
     }
 }
@@ -138,13 +139,9 @@ BN_INLINE void pack_rows(enum bn_dtype t, tile_unit *to, int width,
     int rows = width < ROWS ? width : ROWS;
 
     turned = k / (ROWS * per) * ROWS;
-    for (int r = 0; r < width; r += rows) {
-        if (r + rows > count)
-            turned = 0; /* rare: all of the panel goes the slow way */
-    }
     for (int r = 0; r < width && turned > 0; r += rows)
-        pack_rows16(t, to + r, width, rows, from + r * ld * size, ld * size,
-                    turned);
+        pack_rows16(t, to + r, width, rows, count - r, from + r * ld * size,
+                    ld * size, turned);
 #endif
     for (int r = 0; r < width; r += 4) {
         const char *r0 = from + r * ld * size;

@@ -157,18 +157,22 @@ BN_INLINE tile_vec tile_load_half(const uint16_t *p)
 #endif
 }
 
-/* c[TILE_M, TILE_N] = (load ? c : 0) + a b over 'steps' units. Row i of c is
- * at c + i * ldc; unit (i, p) of a at a[i * row + p * step] (1 and TILE_M if
- * packed; constants, or addresses will not fit in registers); b is packed,
- * in units, or with 'half' in halves of them. */
-BN_INLINE void tile_mul_any(bool pairs, bool half, float *c, size_t ldc,
-                            bool load, const tile_unit *a, int row, int step,
+/* c[high, TILE_N] = (load ? c : 0) + a b over 'steps' units, high <= TILE_M a
+ * constant. Row i of c is at c + i * ldc; unit (i, p) of a at
+ * a[i * row + p * step] (1 and TILE_M if packed; constants, or addresses will
+ * not fit in registers); b is packed, in units, or with 'half' in halves of
+ * them, and with 'stream' comes from memory. The same bits for a row, however
+ * high the tile is. */
+BN_INLINE void tile_mul_any(bool pairs, bool half, bool stream, int high,
+                            float *c, size_t ldc, bool load,
+                            const tile_unit *a, int row, int step,
                             const void *b, int steps)
 {
+    enum { AHEAD = 4096 }; /* bytes; less is too late */
     tile_vec acc[TILE_M][TILE_V];
 
 #pragma GCC unroll 16
-    for (int i = 0; i < TILE_M; i++)
+    for (int i = 0; i < high; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < TILE_V; v++)
             acc[i][v] =
@@ -176,13 +180,15 @@ BN_INLINE void tile_mul_any(bool pairs, bool half, float *c, size_t ldc,
     for (int p = 0; p < steps; p++) {
         tile_vec bv[TILE_V];
 
+        for (int at = 0; stream && at < TILE_N * (half ? 2 : 4); at += 64)
+            __builtin_prefetch((const char *)b + AHEAD + at);
 #pragma GCC unroll 4
         for (int v = 0; v < TILE_V; v++)
             bv[v] = half ? tile_load_half((const uint16_t *)b
                                           + v * TILE_LANES)
                          : tile_load((const tile_unit *)b + v * TILE_LANES);
 #pragma GCC unroll 16
-        for (int i = 0; i < TILE_M; i++)
+        for (int i = 0; i < high; i++)
 #pragma GCC unroll 4
             for (int v = 0; v < TILE_V; v++)
                 acc[i][v] = tile_fma(pairs, acc[i][v], a + i * row, bv[v]);
@@ -190,17 +196,39 @@ BN_INLINE void tile_mul_any(bool pairs, bool half, float *c, size_t ldc,
         b = (const char *)b + TILE_N * (half ? 2 : 4);
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < TILE_M; i++)
+    for (int i = 0; i < high; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < TILE_V; v++)
             *(tile_any *)(c + i * ldc + v * TILE_LANES) = acc[i][v];
+}
+
+/* The same of any number of rows, of which there may be few, so that not all
+ * of a tile is computed for them. Rows of a and c up to TILE_M must be there,
+ * and may be written. */
+BN_INLINE void tile_mul_rows(bool pairs, bool half, bool stream, int rows,
+                             float *c, size_t ldc, bool load,
+                             const tile_unit *a, int row, int step,
+                             const void *b, int steps)
+{
+    enum { SOME = 2 * TILE_M / 3, FEW = TILE_M / 3 };
+
+    if (rows > SOME)
+        tile_mul_any(pairs, half, stream, TILE_M, c, ldc, load, a, row, step,
+                     b, steps);
+    else if (rows > FEW)
+        tile_mul_any(pairs, half, stream, SOME, c, ldc, load, a, row, step, b,
+                     steps);
+    else
+        tile_mul_any(pairs, half, stream, FEW, c, ldc, load, a, row, step, b,
+                     steps);
 }
 
 BN_INLINE void tile_mul(bool pairs, float *c, size_t ldc, bool load,
                         const tile_unit *a, int row, int step,
                         const tile_unit *b, int steps)
 {
-    tile_mul_any(pairs, false, c, ldc, load, a, row, step, b, steps);
+    tile_mul_any(pairs, false, false, TILE_M, c, ldc, load, a, row, step, b,
+                 steps);
 }
 
 #endif
