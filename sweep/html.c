@@ -32,7 +32,8 @@ static const char style[] =
     "td.n,th.n{text-align:right}thead th{border-bottom:2px solid var(--ink)}"
     "\n"
     "tbody th{min-width:11rem}tbody th span{white-space:nowrap}td.state{min-width:12rem}\n"
-    "th small{display:block;font-weight:400;color:var(--soft)}\n"
+    "th small,td small{display:block;font-weight:400;color:var(--soft)}\n"
+    "td small{white-space:nowrap}\n"
     "tr.best{background:var(--best)}\n"
     ".figures{display:grid;gap:1.2rem;grid-template-columns:repeat(auto-fit,"
     "minmax(min(30rem,100%),1fr))}figure{margin:0;min-width:0}\n"
@@ -94,7 +95,9 @@ static void head_cell(struct bn_str *b, const char *key, const char *sense)
         if (*key == '/' || *key == '_')
             bn_str_adds(b, "<wbr>");
     }
-    bn_str_addf(b, "<small>%s</small></th>", sense);
+    if (*sense)
+        bn_str_addf(b, "<small>%s</small>", sense);
+    bn_str_adds(b, "</th>");
 }
 
 /* A name may be broken after a comma, and not within "3e-3". */
@@ -194,6 +197,57 @@ static void group_table(struct bn_str *b, const struct bn_sweep *s,
             table_row(b, s, r, &r->v[i]);
     bn_str_adds(b, "</tbody></table></div>\n");
     free(title);
+}
+
+/* --- Generations ----------------------------------------------------------------- */
+
+static void gen_cell(struct bn_str *b, const struct bn_last *l, int k)
+{
+    if (l->gen[k] != BN_CELL_FINITE) {
+        bn_str_adds(b, "<td class=\"n\">missing</td>");
+        return;
+    }
+    bn_str_addf(b, "<td class=\"n\">%.4g", l->gen_value[k]);
+    if (l->gen_bounded[k])
+        bn_str_addf(b, "<small>%.3g to %.3g</small>", l->gen_low[k],
+                    l->gen_high[k]);
+    bn_str_adds(b, "</td>");
+}
+
+static bool group_has_gen(const struct bn_ranking *r, int group)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->v[i].group == group && r->v[i].last.has_gen)
+            return true;
+    return false;
+}
+
+/* What the points of a group answered; takes no part in the ranking. */
+static void gen_table(struct bn_str *b, const struct bn_sweep *s,
+                      const struct bn_ranking *r, int group)
+{
+    if (!group_has_gen(r, group))
+        return;
+    bn_str_addf(b, "<h3>Answers of group %d</h3>\n<div class=\"wide\" "
+                   "tabindex=\"0\" role=\"region\" aria-label=\"Answers of "
+                   "group %d\"><table>\n<caption><span>What generated answers "
+                   "are like, with 95&nbsp;%% confidence intervals. These "
+                   "columns do not rank.</span></caption>\n<thead><tr><th "
+                   "scope=\"col\">Point</th>", group + 1, group + 1);
+    for (int k = 0; k < BN_NGEN; k++)
+        head_cell(b, bn_gen_key(k), "");
+    bn_str_adds(b, "</tr></thead>\n<tbody>\n");
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->v[i].group != group || !r->v[i].last.has_gen)
+            continue;
+        bn_str_adds(b, "<tr><th scope=\"row\">");
+        name_parts(b, s->points[r->v[i].point].name);
+        bn_str_adds(b, "</th>");
+        for (int k = 0; k < BN_NGEN; k++)
+            gen_cell(b, &r->v[i].last, k);
+        bn_str_adds(b, "</tr>\n");
+    }
+    bn_str_adds(b, "</tbody></table></div>\n");
 }
 
 static void reasons(struct bn_str *b, const struct bn_ranking *r)
@@ -401,6 +455,7 @@ void bn_report_html(const struct bn_sweep *s, const struct bn_ranking *r,
     summary(out, s, r);
     for (int g = 0; g < r->ngroups; g++) {
         group_table(out, s, r, g);
+        gen_table(out, s, r, g);
         group_curves(out, s, r, g, curves, notes);
     }
     reasons(out, r);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,14 +75,26 @@ static enum bn_cell cell(const json_t *o, int column, bool eval,
     return cell_of(o, keys[column], eval, value);
 }
 
+static bool bound_of(const json_t *o, int k, const char *end, double *value)
+{
+    char key[48];
+
+    snprintf(key, sizeof(key), "%s_%s", gen_keys[k], end);
+    return cell_of(o, key, true, value) == BN_CELL_FINITE;
+}
+
 /* Whether it is a record of generations, which has no loss: the newest one
  * counts. */
 static bool generations(const json_t *o, struct bn_last *last)
 {
     if (json_object_get(o, "eval_gen_examples") == NULL)
         return false;
-    for (int k = 0; k < BN_NGEN && !last->has_gen; k++)
+    for (int k = 0; k < BN_NGEN && !last->has_gen; k++) {
         last->gen[k] = cell_of(o, gen_keys[k], true, &last->gen_value[k]);
+        last->gen_bounded[k] = last->gen[k] == BN_CELL_FINITE
+                               && bound_of(o, k, "low", &last->gen_low[k])
+                               && bound_of(o, k, "high", &last->gen_high[k]);
+    }
     last->has_gen = true;
     return true;
 }

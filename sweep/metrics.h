@@ -37,6 +37,8 @@ struct bn_last {
     bool has_gen;
     enum bn_cell gen[BN_NGEN]; /* of the last record of generations */
     double gen_value[BN_NGEN];
+    bool gen_bounded[BN_NGEN]; /* its 95 % confidence interval is there */
+    double gen_low[BN_NGEN], gen_high[BN_NGEN];
     bool half;     /* the last line was half written, and left out */
     size_t broken; /* other lines that are no records, and left out */
 };

@@ -308,6 +308,14 @@ int bn_rank(const struct bn_sweep *s, struct bn_ranking *r,
     return 0;
 }
 
+bool bn_ranking_has_gen(const struct bn_ranking *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->v[i].last.has_gen)
+            return true;
+    return false;
+}
+
 void bn_ranking_release(struct bn_ranking *r)
 {
     free(r->v);

@@ -43,6 +43,8 @@ struct bn_ranking {
 int bn_rank(const struct bn_sweep *s, struct bn_ranking *r,
             struct bn_str *notes, struct bn_err *err);
 void bn_ranking_release(struct bn_ranking *r);
+/* Whether answers of any point were looked at. */
+bool bn_ranking_has_gen(const struct bn_ranking *r);
 /* Why column 'c' ranks or does not, one sentence. */
 const char *bn_rank_reason(const struct bn_ranking *r, enum bn_column c);
 /* "high is good", "low is good" or "not ranked". */

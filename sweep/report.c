@@ -62,19 +62,11 @@ static const char *short_name(enum bn_column c)
 
 /* --- Generations ---------------------------------------------------------------- */
 
-static bool any_gen(const struct bn_ranking *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        if (r->v[i].last.has_gen)
-            return true;
-    return false;
-}
-
 /* Shown beside the ranking, which they take no part in. */
 static void gen_table(const struct bn_sweep *s, const struct bn_ranking *r,
                       int width, struct bn_str *out)
 {
-    if (!any_gen(r))
+    if (!bn_ranking_has_gen(r))
         return;
     bn_str_addf(out, "\n%-*s", width, "GENERATIONS");
     for (int k = 0; k < BN_NGEN; k++)
@@ -169,14 +161,42 @@ static void csv_field(struct bn_str *out, const char *s)
     bn_str_addc(out, '"');
 }
 
+/* Figures of generations, where there are any; then their intervals. */
+static void gen_csv_head(const struct bn_ranking *r, struct bn_str *out)
+{
+    if (!bn_ranking_has_gen(r))
+        return;
+    for (int k = 0; k < BN_NGEN; k++)
+        bn_str_addf(out, ",eval_%s", bn_gen_key(k));
+    for (int k = 0; k < BN_NGEN; k++)
+        bn_str_addf(out, ",eval_%s_low,eval_%s_high", bn_gen_key(k),
+                    bn_gen_key(k));
+}
+
+static void gen_csv(const struct bn_ranking *r, const struct bn_last *l,
+                    struct bn_str *out)
+{
+    if (!bn_ranking_has_gen(r))
+        return;
+    for (int k = 0; k < BN_NGEN; k++)
+        if (l->gen[k] == BN_CELL_FINITE)
+            bn_str_addf(out, ",%.10g", l->gen_value[k]);
+        else
+            bn_str_addc(out, ',');
+    for (int k = 0; k < BN_NGEN; k++)
+        if (l->gen_bounded[k])
+            bn_str_addf(out, ",%.10g,%.10g", l->gen_low[k], l->gen_high[k]);
+        else
+            bn_str_adds(out, ",,");
+}
+
 void bn_report_csv(const struct bn_sweep *s, const struct bn_ranking *r,
                    struct bn_str *out)
 {
     bn_str_adds(out, "group,rank,point,state,step");
     for (int c = 0; c <= BN_COL_MARGIN; c++)
         bn_str_addf(out, ",eval_%s", bn_column_key(c));
-    for (int k = 0; k < BN_NGEN && any_gen(r); k++)
-        bn_str_addf(out, ",eval_%s", bn_gen_key(k));
+    gen_csv_head(r, out);
     bn_str_adds(out, ",settings,remark\r\n");
     for (size_t i = 0; i < r->n; i++) {
         const struct bn_ranked *x = &r->v[i];
@@ -196,11 +216,7 @@ void bn_report_csv(const struct bn_sweep *s, const struct bn_ranking *r,
             else if (x->last.cell[c] == BN_CELL_NONFINITE)
                 bn_str_adds(out, "nan");
         }
-        for (int k = 0; k < BN_NGEN && any_gen(r); k++) {
-            bn_str_addc(out, ',');
-            if (x->last.gen[k] == BN_CELL_FINITE)
-                bn_str_addf(out, "%.10g", x->last.gen_value[k]);
-        }
+        gen_csv(r, &x->last, out);
         char *set = bn_point_settings(p);
         bn_str_addc(out, ',');
         csv_field(out, set);

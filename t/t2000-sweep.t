@@ -215,7 +215,7 @@ test_expect_success 'figures of generations are shown where there are any, and r
     ! grep gen_ plain.csv && ! grep GENERATIONS out &&
     cp -R rank/ok-large/metrics.jsonl kept &&
     for n in 1 2; do
-        echo "{\"step\":200,\"epoch\":1,\"time\":1.5,\"kind\":\"eval\",\"eval_gen_examples\":9,\"eval_gen_length\":7.5,\"eval_gen_eos_rate\":0.$n}" \
+        echo "{\"step\":200,\"epoch\":1,\"time\":1.5,\"kind\":\"eval\",\"eval_gen_examples\":9,\"eval_gen_length\":7.5,\"eval_gen_length_low\":6.25,\"eval_gen_length_high\":8.75,\"eval_gen_eos_rate\":0.$n}" \
             >>rank/ok-large/metrics.jsonl
     done &&
     burnish sweep report rank.yaml >with && cat with >&2 &&
@@ -223,8 +223,11 @@ test_expect_success 'figures of generations are shown where there are any, and r
     grep "^ok-large  *7.5  *0.2  *-  *-  *-  *-$" with &&
     grep "   1  ok-large  *200  *1.75" with &&
     burnish sweep report --csv rank.yaml | tr -d "\r" >gen.csv &&
-    head -n 1 gen.csv | grep ",eval_gen_length,eval_gen_eos_rate,.*,eval_gen_exact_match,settings,remark$" &&
-    grep "^1,1,ok-large,.*,7.5,0.2,,,,," gen.csv &&
+    head -n 1 gen.csv | grep ",eval_gen_length,eval_gen_eos_rate,.*,eval_gen_exact_match,eval_gen_length_low,eval_gen_length_high,.*,eval_gen_exact_match_high,settings,remark$" &&
+    grep "^1,1,ok-large,.*,7.5,0.2,,,,,6.25,8.75,\{11\}[^,]" gen.csv &&
+    burnish sweep report --html gen.html rank.yaml >/dev/null 2>&1 &&
+    grep "<h3>Answers of group 1</h3>" gen.html && ! grep "Answers of" plain.html &&
+    grep "<td class=\"n\">7.5<small>6.25 to 8.75</small></td><td class=\"n\">0.2</td><td class=\"n\">missing" gen.html &&
     cut -d, -f1-10 plain.csv >a && cut -d, -f1-10 gen.csv | test_cmp a - &&
     mv kept rank/ok-large/metrics.jsonl
 '

@@ -78,9 +78,24 @@ metrics()
     }' >"out/$1/metrics.jsonl"
 }
 
+# answers NAME MATCH: figures of what it answered
+answers()
+{
+    awk -v m="$2" 'BEGIN {
+        printf "{\"step\":200,\"epoch\":1,\"time\":1.5,\"kind\":\"eval\",\"eval_gen_examples\":50"
+        n = split("length eos_rate repetition_4 distinct_1 distinct_2 exact_match", key, " ")
+        for (i = 1; i <= n; i++) {
+            x = i == 1 ? 41.26 : m / i
+            printf ",\"eval_gen_%s\":%g,\"eval_gen_%s_low\":%g,\"eval_gen_%s_high\":%g", key[i], x, key[i], x * 0.9, key[i], x * 1.1
+        }
+        print "}"
+    }' >>"out/$1/metrics.jsonl"
+}
+
 test_expect_success 'a page is made' '
     test_expect_code 65 burnish sweep submit s.yaml &&
     metrics ok-a 3 && metrics ok-b 2 && metrics ok-c 1 &&
+    answers ok-a 0.8125 && answers ok-b 0.25 &&
     burnish sweep report s.yaml && test -s out/report.html
 '
 
@@ -99,7 +114,7 @@ test_expect_success 'no word on the console, and nothing asked of the network' '
 
 test_expect_success 'table, pictures and keys at the width of a desk' '
     probe out/report.html 1280 &&
-    jq -e ".points == 4 and .images == 18 and .drawn == 18 and .alt == 18" seen &&
+    jq -e ".points == 6 and .images == 18 and .drawn == 18 and .alt == 18" seen &&
     jq -e ".stops > 20 and .reach == .stops and .named == .stops and .marked == .stops" seen &&
     jq -e ".over <= 0 and .lang == \"en\" and (.title | test(\"Sweep\")) and (.headings | test(\"^H1 H2 H3\"))" seen &&
     ! console probe.err
