@@ -88,6 +88,46 @@ test_expect_success 'a scale a row, a scale a block' '
     ! grep quantization_config m/config.json
 '
 
+# exact: every matrix of m is what E5M2 says: a half without its lower byte,
+# times the scale
+exact()
+{
+    python3 - e5.st <<-\EOF
+	import json, struct, sys
+	def read(path):
+	    raw = open(path, "rb").read()
+	    (n,) = struct.unpack("<Q", raw[:8])
+	    head = json.loads(raw[8:8 + n])
+	    head.pop("__metadata__", None)
+	    return {k: raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
+	            for k, v in head.items()}
+	a, b = read(sys.argv[1]), read("m/model.safetensors")
+	done = 0
+	for k in a:
+	    if k + "_scale_inv" not in a:
+	        continue
+	    (s,) = struct.unpack("<f", a[k + "_scale_inv"])
+	    halves = struct.unpack("<%de" % len(a[k]),
+	                           b"".join(bytes([0, c]) for c in a[k]))
+	    assert b[k] == struct.pack("<%df" % len(halves),
+	                               *(h * s for h in halves)), k
+	    done += len(halves)
+	assert done > 10000, done
+	EOF
+}
+
+test_expect_success 'E5M2, by name and as bytes' '
+    printf "base: hf-torch\nfp8_bytes: F8_E5M2\nscale_suffix: _scale_inv\nscale_of: tensor\n" \
+	>e5.yaml && cp "$layouts/hf-torch.yaml" . &&
+    edit hf.st e5.st fp8 tensor _scale_inv 0 F8_E5M2 E5M2 &&
+    convert ./e5.yaml e5.st && exact &&
+    grep "tensors converted from F8_E5M2 to F32" report &&
+    edit hf.st e5.st fp8 tensor _scale_inv 0 U8 E5M2 &&
+    convert ./e5.yaml e5.st && exact &&
+    sed "s/F8_E5M2/F8_E4M3/" e5.yaml >e4.yaml && convert ./e4.yaml e5.st &&
+    test_must_fail exact 2>err && grep AssertionError err
+'
+
 test_expect_success 'scales that do not fit are refused' '
     caught "which are not the scales that the layout declares" hf-fp8 fp8.st &&
     caught "is F8_E4M3, but the layout declares no scales" hf-torch fp8.st &&

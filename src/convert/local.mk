@@ -38,7 +38,8 @@ dist_layouts_DATA = \
 
 if HAVE_CMOCKA
 CONVERT_TESTS = src/convert/test/layout.t src/convert/test/probe.t \
-	src/convert/test/run.t src/convert/test/stats.t
+	src/convert/test/run.t src/convert/test/stats.t \
+	src/convert/test/verify.t
 check_PROGRAMS += $(CONVERT_TESTS)
 TESTS += $(CONVERT_TESTS)
 src_convert_test_layout_t_SOURCES = src/convert/test/layout.c
@@ -49,6 +50,8 @@ src_convert_test_stats_t_SOURCES = src/convert/test/stats.c
 src_convert_test_stats_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 src_convert_test_run_t_SOURCES = src/convert/test/run.c
 src_convert_test_run_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
+src_convert_test_verify_t_SOURCES = src/convert/test/verify.c
+src_convert_test_verify_t_LDADD = $(CONVERT_LIBS) $(CMOCKA_LIBS)
 endif
 
 convert_sharness = t/t7100-convert.t t/t7101-gguf-tokenizer.t \

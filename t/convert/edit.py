@@ -4,9 +4,10 @@
     edit.py IN OUT pad NAME ROWS      with rows of zeros at the end
     edit.py IN OUT copy NAME NEW      a second tensor of the same data
     edit.py IN OUT turn NAME NEW      the same, its rows in reverse order
-    edit.py IN OUT fp8 SCALE SUFFIX BLOCK [TYPE]
-                                      matrices as E4M3 (TYPE: what the file
-                                      calls it) and their scales as F32
+    edit.py IN OUT fp8 SCALE SUFFIX BLOCK [TYPE [CODE]]
+                                      matrices as E4M3 or CODE, E5M2 (TYPE:
+                                      what the file calls it) and their
+                                      scales as F32
                                       tensors, NAME + SUFFIX; SCALE is tensor,
                                       row or block (BLOCK x BLOCK)
     edit.py IN OUT shard RANK RANKS KV
@@ -66,7 +67,14 @@ def e4m3(x):
     return sign | ((q if e == -6 and q < 8 else (e + 7) * 8 + q - 8))
 
 
-def fp8(tensors, kind, suffix, block, dtype="F8_E4M3"):
+def e5m2(x):
+    """The code nearest to the half nearest to x: its upper byte, rounded."""
+    (h,) = struct.unpack("<H", struct.pack("<e", x))
+    return (h + 0x7f + (h >> 8 & 1)) >> 8
+
+
+def fp8(tensors, kind, suffix, block, dtype="F8_E4M3", code="E4M3"):
+    most, encode = {"E4M3": (448.0, e4m3), "E5M2": (57344.0, e5m2)}[code]
     out = {}
     for k, (t, shape, b) in tensors.items():
         if len(shape) != 2 or "embed" in k or "lm_head" in k:
@@ -82,10 +90,10 @@ def fp8(tensors, kind, suffix, block, dtype="F8_E4M3"):
             for c in range(cols):
                 i = r // h * nc + c // w
                 scale[i] = max(scale[i], abs(v[r * cols + c]))
-        scale = floats(pack([s / 448 or 1.0 for s in scale]))
+        scale = floats(pack([s / most or 1.0 for s in scale]))
         codes = bytes(
-            e4m3(max(-448.0, min(448.0, v[r * cols + c]
-                                 / scale[r // h * nc + c // w])))
+            encode(max(-most, min(most, v[r * cols + c]
+                                  / scale[r // h * nc + c // w])))
             for r in range(rows) for c in range(cols))
         dims = {"tensor": [1], "row": [rows, 1], "block": [nr, nc]}[kind]
         out[k] = (dtype, shape, codes)
