@@ -91,7 +91,8 @@ AC_DEFUN([BN_CHECK_CUDA], [
       AC_CHECK_HEADER([cudnn.h], [AC_CHECK_LIB([cudnn], [cudnnCreate],
         [bn_have_cudnn=yes], [:])])
       CUDA_CPPFLAGS="-I$bn_cuda/include"
-      CUDA_LIBS="-L$bn_cuda/lib64 -lcublasLt -lcublas -lcudart -lstdc++"
+      # cublasLt is loaded when a device is opened: src/ops/cublaslt.c
+      CUDA_LIBS="-L$bn_cuda/lib64 -lcudart -lstdc++"
       AS_IF([test "x$bn_have_nccl" = xyes], [CUDA_LIBS="-lnccl $CUDA_LIBS"])
     ])
     CPPFLAGS=$bn_save_CPPFLAGS

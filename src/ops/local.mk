@@ -19,7 +19,8 @@ OPS_CUDA = src/ops/cuda.h src/ops/cuda_state.h src/ops/cuda_dev.c \
 	src/ops/cuda_slots.c src/ops/cuda_host.c
 noinst_LIBRARIES += src/ops/libops_cuda.a src/ops/libops_emu.a
 if HAVE_CUDA
-src_ops_libops_cuda_a_SOURCES = $(OPS_CUDA) src/ops/cuda_lt.c
+src_ops_libops_cuda_a_SOURCES = $(OPS_CUDA) src/ops/cuda_lt.c \
+	src/ops/cublaslt.c
 src_ops_libops_cuda_a_CPPFLAGS = $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS:-I%=-isystem %)
 OPS_CUDA_LIBS = src/ops/libops_cuda.a $(OPS_LIBS) $(CUDA_KERNEL_LIBS)
@@ -38,6 +39,13 @@ TESTS += src/ops/test/cuda.t
 src_ops_test_cuda_t_SOURCES = src/ops/test/cuda.c
 src_ops_test_cuda_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 src_ops_test_cuda_t_LDADD = $(OPS_EMU_LIBS) $(CMOCKA_LIBS)
+if HAVE_CUDA
+check_PROGRAMS += src/ops/test/cublaslt.t
+TESTS += src/ops/test/cublaslt.t
+src_ops_test_cublaslt_t_SOURCES = src/ops/test/cublaslt.c
+src_ops_test_cublaslt_t_CPPFLAGS = $(src_ops_libops_cuda_a_CPPFLAGS)
+src_ops_test_cublaslt_t_LDADD = src/ops/libops_cuda.a $(BASE_LIBS) $(CMOCKA_LIBS)
+endif
 endif
 noinst_PROGRAMS += src/ops/bench/bench-ops
 src_ops_bench_bench_ops_SOURCES = src/ops/bench/ops.c
