@@ -68,7 +68,7 @@ BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \
 # of 'check', since they install what they compare with.
 PEERS += t/peers/tokenizers.sh t/peers/trl.sh t/peers/peft.sh
 EXTRA_DIST += $(PEERS) t/peers/venv.sh t/peers/compare_ids.py \
-	t/peers/lora.py \
+	t/peers/lora.py t/peers/masks.py \
 	t/peers/orpo_steps.py t/peers/scores.py
 .PHONY: check-peers
 check-peers: all

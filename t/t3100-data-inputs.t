@@ -116,7 +116,8 @@ test_expect_success 'chats through a template, what is learnt in brackets' '
 		"tokenizer_name_or_path: $in/tokenizers/phi-3" &&
 	burnish tokenize --show 4 chat.yaml >out &&
 	grep "^rows  *4 read .*, 4 kept" out &&
-	test "$(grep -c "^\[\[.*<|end|>\]\]$" out)" -eq 6 &&
+	test "$(grep -c "^\[\[.*<|end|> *$" out)" -eq 6 &&
+	test "$(grep -c "^\]\]" out)" -eq 7 &&
 	grep -F "<s>[[You" out &&
 	run last "$chat" "task: sft" "assistant_only_loss: true" \
 		"last_turn_only: true" \
@@ -139,28 +140,28 @@ test_expect_success 'every turn, where a template renders earlier ones anew' '
 	<|im_start|>user
 	q<|im_end|>
 	<|im_start|>assistant
-	[[one<|im_end|>]]
-	<|im_start|>user
+	[[one<|im_end|>
+	]]<|im_start|>user
 	r<|im_end|>
 	<|im_start|>assistant
 	[[<tool_call>
 	{"name": "f", "arguments": {"a": 1}}
-	</tool_call><|im_end|>]]
-	<|im_start|>user
+	</tool_call><|im_end|>
+	]]<|im_start|>user
 	<tool_response>
 	42
 	</tool_response><|im_end|>
 	<|im_start|>assistant
-	[[two<|im_end|>]]
-	<|im_start|>user
+	[[two<|im_end|>
+	]]<|im_start|>user
 	s<|im_end|>
 	<|im_start|>assistant
 	[[<think>
 	hm
 	</think>
 
-	three<|im_end|>]]
-
+	three<|im_end|>
+	]]
 	EOF
 	test_cmp want got
 '

@@ -11,7 +11,7 @@
 
 /* Raise it with every change of the format, and of what any rule makes of
  * any row: it is part of the cache key. */
-enum { BN_TOKENS_VERSION = 2 };
+enum { BN_TOKENS_VERSION = 3 };
 
 /* One example in train.idx or eval.idx. Its tokens are ids[start ..), the
  * prompt or text first, then the chosen, then the rejected answer. */

@@ -102,7 +102,7 @@ static int by_prefixes(struct turn *t, struct bn_span *span,
     if (!starts(t->whole.s, t->whole.len, &t->before)
         || !starts(t->whole.s, t->whole.len, &t->after))
         return 1;
-    set_span(span, t->before.len, stripped(t->whole.s, t->after.len));
+    set_span(span, t->before.len, t->after.len);
     return 0;
 }
 
@@ -206,22 +206,24 @@ static int find_begin(struct turn *t, size_t *begin, struct bn_err *err)
 }
 
 /* Where it ends. What both renderings with marks share at their back is what
- * follows the content; of that the end-of-turn mark is the turn's. */
+ * follows the content; of that the end-of-turn mark is the turn's, and the
+ * white space behind it where other messages follow that too. */
 static int find_end(struct turn *t, size_t *end, struct bn_err *err)
 {
     const struct bn_str *w = &t->whole, *m = &t->marked[0], *l = &t->last[0];
     size_t back = shared_back(m, &t->marked[1]);
-    size_t last = shared_back(l, &t->last[1]);
-    size_t own = stripped(l->s + l->len - last, last);
+    size_t last = shared_back(l, &t->last[1]), own = 0;
+    const char *mark = l->s + l->len - last, *there = m->s + m->len - back;
 
-    if (back < own
-        || memcmp(m->s + m->len - back, l->s + l->len - last, own) != 0)
+    while (own < last && own < back && mark[own] == there[own])
+        own++;
+    if (own < stripped(mark, last))
         return lost(t, "it ends otherwise where other messages follow", err);
     back -= own;
     if (back > w->len
         || memcmp(w->s + w->len - back, m->s + m->len - back, back) != 0)
         return lost(t, "what follows it depends on it", err);
-    *end = stripped(w->s, w->len - back);
+    *end = w->len - back;
     return 0;
 }
 

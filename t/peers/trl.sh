@@ -1,7 +1,8 @@
 #!/bin/sh
 # Training and scoring against the newest torch, transformers and TRL of
 # PyPI: orpo_steps.py compares 20 ORPO steps with TRL's own trainer, scores.py
-# log-probabilities and written folders with transformers.
+# log-probabilities and written folders with transformers, masks.py what is
+# learnt of conversations.
 set -eu
 . "$(dirname "$0")/venv.sh"
 inputs=${BN_SHARED:-$BN_SRCDIR/../shared}/inputs
@@ -14,4 +15,6 @@ rc=0
 "$python" "$BN_SRCDIR/t/peers/orpo_steps.py" "$BN_BUILDDIR" "$inputs" "$tmp" || rc=1
 "$python" "$BN_SRCDIR/t/peers/scores.py" "$BN_BUILDDIR" "$inputs" \
     "$BN_SRCDIR/t/data/arch-variants" "$tmp" || rc=1
+"$python" "$BN_SRCDIR/t/peers/masks.py" "$BN_BUILDDIR/burnish" "$inputs" ||
+    rc=1
 exit $rc

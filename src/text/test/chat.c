@@ -541,16 +541,16 @@ static void test_assistant_spans(void **state)
     char *got = turns(plain, m, false, &err);
 
     (void)state;
-    assert_string_equal(got, "b c<end>/e f<end>");
+    assert_string_equal(got, "b c<end>\n/e f<end>\n");
     free(got);
     got = turns(plain, m, true, &err);
-    assert_string_equal(got, "e f<end>");
+    assert_string_equal(got, "e f<end>\n");
     free(got);
     got = turns(unstable, m, false, &err);
-    assert_string_equal(got, "c<end>/e f<end>");
+    assert_string_equal(got, "c<end>\n/e f<end>\n");
     free(got);
     got = turns(unstable, m, true, &err);
-    assert_string_equal(got, "e f<end>");
+    assert_string_equal(got, "e f<end>\n");
     free(got);
     assert_null(turns(wrong_prompt, m, false, &err));
     assert_non_null(strstr(err.text, "message 1: no generation prompt"));
@@ -631,16 +631,17 @@ static void test_reasoning_spans(void **state)
         "user", "bye"};
 
     (void)state;
-    spans_of(plain, 12, "one<|im_end|>/two<|im_end|>/"
-             "<think>\n\n</think>\n\nthree<|im_end|>",
-             "<think>\n\n</think>\n\nthree<|im_end|>");
-    spans_of(thinks, 10, "one<|im_end|>/<think>\nhow\n</think>\n\n"
-             "two<|im_end|>", "<think>\nhow\n</think>\n\ntwo<|im_end|>");
-    spans_of(tools, 16, "<tool_call>look</tool_call><|im_end|>/one<|im_end|>/"
-             "<tool_call>look</tool_call><|im_end|>/"
-             "<think>\n\n</think>\n\ntwo<|im_end|>",
-             "<think>\n\n</think>\n\ntwo<|im_end|>");
-    spans_of(same, 10, "Q<|im_end|>/Q<|im_end|>", "Q<|im_end|>");
+    spans_of(plain, 12, "one<|im_end|>\n/two<|im_end|>\n/"
+             "<think>\n\n</think>\n\nthree<|im_end|>\n",
+             "<think>\n\n</think>\n\nthree<|im_end|>\n");
+    spans_of(thinks, 10, "one<|im_end|>\n/<think>\nhow\n</think>\n\n"
+             "two<|im_end|>\n", "<think>\nhow\n</think>\n\ntwo<|im_end|>\n");
+    spans_of(tools, 16, "<tool_call>look</tool_call><|im_end|>\n/"
+             "one<|im_end|>\n/"
+             "<tool_call>look</tool_call><|im_end|>\n/"
+             "<think>\n\n</think>\n\ntwo<|im_end|>\n",
+             "<think>\n\n</think>\n\ntwo<|im_end|>\n");
+    spans_of(same, 10, "Q<|im_end|>\n/Q<|im_end|>\n", "Q<|im_end|>\n");
 }
 
 static void test_flags(void **state)
