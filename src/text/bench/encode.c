@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "text/tokenizer.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,14 +40,22 @@ struct text {
     size_t n;
 };
 
+/* What a thread writes to, on cache lines of its own. */
+struct worker {
+    char apart[64];
+    struct bn_encoder *encoder;
+    struct bn_ids ids;
+    size_t nids;
+    char apart_too[64];
+};
+
 struct bench {
     struct bn_tokenizer *t;
     struct text *text;
     size_t n, cap, bytes;
     int threads;
-    struct bn_encoder *encoder[64];
-    struct bn_ids ids[64];
-    size_t nids[64];
+    struct worker worker[64];
+    atomic_size_t next; /* the first text that no thread has taken */
 };
 
 static int die(const struct bn_err *err)
@@ -70,21 +79,28 @@ static void split_texts(struct bench *b, const struct bn_map *m)
     }
 }
 
-/* Encode one thread's share of the texts. */
+/* Encode texts, a few at a time, until none are left: shares of one size
+ * would not take one time, and the slowest would be measured. */
 static void share(void *arg, int k)
 {
+    enum { FEW = 16 };
     struct bench *b = arg;
-    size_t from = b->n * (size_t)k / (size_t)b->threads;
-    size_t to = b->n * (size_t)(k + 1) / (size_t)b->threads;
+    struct worker *w = &b->worker[k];
     struct bn_err err;
 
-    b->nids[k] = 0;
-    for (size_t i = from; i < to; i++) {
-        b->ids[k].n = 0;
-        if (bn_encode(b->encoder[k], b->text[i].s, b->text[i].n, false,
-                      &b->ids[k], &err) < 0)
-            die(&err);
-        b->nids[k] += b->ids[k].n;
+    w->nids = 0;
+    for (;;) {
+        size_t from = atomic_fetch_add(&b->next, FEW), to = from + FEW;
+
+        if (from >= b->n)
+            break;
+        for (size_t i = from; i < to && i < b->n; i++) {
+            w->ids.n = 0;
+            if (bn_encode(w->encoder, b->text[i].s, b->text[i].n, false,
+                          &w->ids, &err) < 0)
+                die(&err);
+            w->nids += w->ids.n;
+        }
     }
 }
 
@@ -96,6 +112,7 @@ static void speed(struct bench *b, int passes)
     for (int p = 0; p <= passes; p++) {
         double t0 = bn_now(), c0 = cpu_now();
 
+        atomic_store(&b->next, 0);
         bn_parallel(b->threads, share, b);
         double s = bn_now() - t0, c = cpu_now() - c0;
         least_cpu = p > 0 && c < least_cpu ? c : least_cpu;
@@ -105,7 +122,7 @@ static void speed(struct bench *b, int passes)
             least = s;
     }
     for (int k = 0; k < b->threads; k++)
-        nids += b->nids[k];
+        nids += b->worker[k].nids;
     printf("%zu %zu %.6f %.6f %.6f\n", b->bytes, nids, first, least,
            least_cpu);
 }
@@ -113,13 +130,14 @@ static void speed(struct bench *b, int passes)
 static void write_ids(struct bench *b, const char *path)
 {
     FILE *f = fopen(path, "wb");
+    struct worker *w = &b->worker[0];
     struct bn_err err;
 
     for (size_t i = 0; f != NULL && i < b->n; i++) {
-        struct bn_ids *ids = &b->ids[0];
+        struct bn_ids *ids = &w->ids;
 
         ids->n = 0;
-        if (bn_encode(b->encoder[0], b->text[i].s, b->text[i].n, false, ids,
+        if (bn_encode(w->encoder, b->text[i].s, b->text[i].n, false, ids,
                       &err) < 0)
             die(&err);
         int32_t n = (int32_t)ids->n;
@@ -160,6 +178,7 @@ static void words(struct bench *b)
     static const char *const kinds[] = {"repeated", "period", "random",
                                         "hangul"};
     static const size_t sizes[] = {64 << 10, 256 << 10, 1 << 20};
+    struct worker *w = &b->worker[0];
     struct bn_err err;
 
     for (size_t k = 0; k < BN_COUNT(kinds); k++)
@@ -171,9 +190,8 @@ static void words(struct bench *b)
             for (int p = 0; p < (i == 0 ? 20 : 5); p++) {
                 double t0 = cpu_now();
 
-                b->ids[0].n = 0;
-                if (bn_encode(b->encoder[0], s, n, false, &b->ids[0], &err)
-                    < 0)
+                w->ids.n = 0;
+                if (bn_encode(w->encoder, s, n, false, &w->ids, &err) < 0)
                     die(&err);
                 double t = cpu_now() - t0;
                 least = t < least ? t : least;
@@ -203,7 +221,7 @@ int main(int argc, char **argv)
     if (b.threads < 1 || b.threads > 64)
         b.threads = 1;
     for (int k = 0; k < b.threads; k++)
-        b.encoder[k] = bn_encoder_create(b.t);
+        b.worker[k].encoder = bn_encoder_create(b.t);
     if (strcmp(argv[3], "speed") == 0 && argc > 5)
         speed(&b, atoi(argv[5]));
     else if (strcmp(argv[3], "ids") == 0 && argc > 4)
@@ -211,8 +229,8 @@ int main(int argc, char **argv)
     else
         words(&b);
     for (int k = 0; k < b.threads; k++) {
-        bn_encoder_destroy(b.encoder[k]);
-        bn_ids_release(&b.ids[k]);
+        bn_encoder_destroy(b.worker[k].encoder);
+        bn_ids_release(&b.worker[k].ids);
     }
     free(b.text);
     bn_map_close(&m);
