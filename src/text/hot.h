@@ -163,7 +163,10 @@ BN_INLINE const char *scan_blocks(struct bn_encoder *e, enum bn_scan kind,
     b.base = s;
     b.n = 0;
     while ((size_t)(end - s) > keep) {
-        uint64_t bits = block_words(kind, classes, s, end);
+        /* Capitals are too much for bits. */
+        uint64_t bits = kind == BN_SCAN_O200K
+                            ? 1
+                            : block_words(kind, classes, s, end);
 
         if (__builtin_expect(bits > 1, 1)) {
             s = batch_bits(&b, s, bits);
@@ -217,6 +220,9 @@ BN_INLINE void scan_kinds(struct bn_encoder *e, bool wide, const char *s,
         break;
     case BN_SCAN_LLAMA3:
         scan_words(e, BN_SCAN_LLAMA3, wide, s, n);
+        break;
+    case BN_SCAN_O200K:
+        scan_words(e, BN_SCAN_O200K, wide, s, n);
         break;
     default:
         scan_words(e, BN_SCAN_QWEN2, wide, s, n);

@@ -9,6 +9,11 @@
 #define MARK_HEAD                                                             \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 
+#define SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+#define ONE_MARK "[^\\r\\n\\p{L}\\p{N}]?"
+#define HEAD "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define BODY "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+
 static const struct {
     enum bn_scan kind;
     const char *regex;
@@ -22,6 +27,9 @@ static const struct {
     {BN_SCAN_LLAMA3, "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+"
                      "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
                      "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"},
+    {BN_SCAN_O200K, ONE_MARK HEAD "*" BODY "+" SUFFIX "|" ONE_MARK HEAD "+" BODY
+                    "*" SUFFIX "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*"
+                    "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
     {BN_SCAN_QWEN2, MARK_HEAD "\\p{N}" MARK_TAIL},
 };
 

@@ -16,7 +16,8 @@ enum bn_scan {
     BN_SCAN_NONE,
     BN_SCAN_GPT2,   /* letters, digits, the rest, each with one space */
     BN_SCAN_LLAMA3, /* any mark before letters, digits by up to three */
-    BN_SCAN_QWEN2   /* the same, digits one by one */
+    BN_SCAN_QWEN2,  /* the same, digits one by one */
+    BN_SCAN_O200K   /* as Llama 3, capitals begin a word (GPT-4o, gpt-oss) */
 };
 
 /* The family of an expression; BN_SCAN_NONE if it is not a known one. */
@@ -143,6 +144,76 @@ static inline const char *bn_scan_llama3(const struct bn_uclass_table *t,
     return p;
 }
 
+/* The longest "HEAD* BODY+" at s, as the expression finds it; NULL: none, and
+ * '*head' is where the run of HEAD ends. Characters may be of both; then HEAD
+ * has taken them, and gives back as little as it must. */
+static inline const char *bn_scan_capitals(const struct bn_uclass_table *t,
+                                           const char *s, const char *end,
+                                           const char **head)
+{
+    const char *both = NULL;
+    unsigned bits = 0;
+    int len = 0;
+
+    for (; s < end; s += len) {
+        bits = bn_uclass_bits_at(t, s, &len);
+        if (!(bits & BN_U_HEAD))
+            break;
+        if (bits & BN_U_BODY)
+            both = s + len;
+    }
+    *head = s;
+    if (s == end || !(bits & BN_U_BODY))
+        return both;
+    do
+        s += len;
+    while (s < end && bn_uclass_bits_at(t, s, &len) & BN_U_BODY);
+    return s;
+}
+
+/* A word of letters at s, one mark in front allowed; NULL: there is none. */
+static inline const char *bn_scan_cased(const struct bn_uclass_table *t,
+                                        const char *s, const char *end)
+{
+    const char *from = s, *p, *head, *own;
+    int len;
+    unsigned bits = bn_uclass_bits_at(t, s, &len);
+
+    if ((bits & BN_U_CLASS) != BN_U_LETTER)
+        from = s + len;
+    p = bn_scan_capitals(t, from, end, &head);
+    /* A mark that combines is a letter itself if need be. */
+    if (p == NULL && from > s && bits & BN_U_BODY)
+        p = bn_scan_capitals(t, s, end, &own);
+    if (p == NULL && head > from)
+        p = head;
+    return p != NULL && p < end && *p == '\''
+               ? p + bn_scan_contraction(p, end, true)
+               : p;
+}
+
+static inline const char *bn_scan_o200k(const struct bn_uclass_table *t,
+                                        const char *s, const char *end)
+{
+    int len, len2;
+    unsigned c = bn_uclass_at(t, s, &len);
+    const char *p;
+
+    if (c == BN_U_NUMBER)
+        return bn_scan_digits(t, s, end, 3);
+    p = *s == '\n' || *s == '\r' ? NULL : bn_scan_cased(t, s, end);
+    if (p != NULL)
+        return p;
+    if (c == BN_U_SPACE
+        && !(*s == ' ' && s + 1 < end
+             && bn_uclass_at(t, s + 1, &len2) == BN_U_OTHER))
+        return bn_scan_space(t, s, end, true);
+    p = bn_scan_run(t, s + len, end, BN_U_OTHER);
+    while (p < end && (*p == '\n' || *p == '\r' || *p == '/'))
+        p++;
+    return p;
+}
+
 /* The end of the word that starts at s < end. */
 static inline const char *bn_scan_next(enum bn_scan kind,
                                        const struct bn_uclass_table *t,
@@ -153,6 +224,8 @@ static inline const char *bn_scan_next(enum bn_scan kind,
         return bn_scan_gpt2(t, s, end);
     case BN_SCAN_LLAMA3:
         return bn_scan_llama3(t, s, end, 3);
+    case BN_SCAN_O200K:
+        return bn_scan_o200k(t, s, end);
     default:
         return bn_scan_llama3(t, s, end, 1);
     }

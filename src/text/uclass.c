@@ -34,6 +34,25 @@ static uint8_t classify(uint32_t cp)
     }
 }
 
+static uint8_t halves(uint32_t cp)
+{
+    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LT:
+        return BN_U_HEAD;
+    case UTF8PROC_CATEGORY_LL:
+        return BN_U_BODY;
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+        return BN_U_HEAD | BN_U_BODY;
+    default:
+        return 0;
+    }
+}
+
 /* Characters that can be the second half of a composition: everything but
  * the first in some canonical decomposition. 'bits' has one bit each. */
 static void mark_seconds(uint8_t *bits)
@@ -76,7 +95,7 @@ static void build(void)
         size_t i = 0;
 
         for (uint32_t c = 0; c < 256; c++) {
-            page[c] = classify(p << 8 | c);
+            page[c] = classify(p << 8 | c) | halves(p << 8 | c);
             if (inert(p << 8 | c, seconds))
                 page[c] |= BN_U_NFC_INERT;
         }
