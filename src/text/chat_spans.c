@@ -205,6 +205,18 @@ static int find_begin(struct turn *t, size_t *begin, struct bn_err *err)
     return plain ? 0 : behind_previous(t, *begin, err);
 }
 
+/* Length of the end of a turn, s[0..n), where the turn is the last one,
+ * without the EOS that some templates put behind a whole conversation. */
+static size_t without_eos(const struct turn *t, const char *s, size_t n)
+{
+    const char *eos = t->args->eos_token;
+    size_t len = eos != NULL ? strlen(eos) : 0;
+
+    return len < n && memcmp(s + n - len, eos != NULL ? eos : "", len) == 0
+               ? n - len
+               : n;
+}
+
 /* Where it ends. What both renderings with marks share at their back is what
  * follows the content; of that the end-of-turn mark is the turn's, and the
  * white space behind it where other messages follow that too. */
@@ -217,6 +229,10 @@ static int find_end(struct turn *t, size_t *end, struct bn_err *err)
 
     while (own < last && own < back && mark[own] == there[own])
         own++;
+    if (own < stripped(mark, last)) {
+        last = without_eos(t, mark, last);
+        own = own < last ? own : last;
+    }
     if (own < stripped(mark, last))
         return lost(t, "it ends otherwise where other messages follow", err);
     back -= own;

@@ -46,14 +46,14 @@ def trl_shows(name, chat):
     """The conversation with what TRL learns in brackets."""
     texts, spans = render_jinja_template(
         conversations=[chat], chat_template=read(name + '_training'),
-        return_assistant_tokens_mask=True, bos_token=BOS, eos_token='')
+        return_assistant_tokens_mask=True, bos_token=BOS, eos_token=BOS)
     text, out, at = texts[0], '', 0
     for begin, end in spans[0]:
         # TRL's block for Qwen2.5 begins within the generation prompt.
         begin += text[begin:end].startswith('\n')
         out += text[at:begin] + '[[' + text[begin:end] + ']]'
         at = end
-    return (out + text[at:]).replace('[[]]', '')
+    return (out + text[at:]).replace(']][[', '')
 
 
 def write_tokenizer(folder):
@@ -80,7 +80,7 @@ def burnish_shows(name, folder):
         f.write(read(name))
     with open(os.path.join(folder, 'tokenizer_config.json'), 'w',
               encoding='utf-8') as f:
-        json.dump({'bos_token': BOS, 'eos_token': ''}, f)
+        json.dump({'bos_token': BOS, 'eos_token': BOS}, f)
     with open(os.path.join(folder, 'rows.jsonl'), 'w', encoding='utf-8') as f:
         for chat in CHATS:
             f.write(json.dumps({'messages': chat}) + '\n')

@@ -533,6 +533,11 @@ static void test_assistant_spans(void **state)
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
         "{{ '<end>' if loop.last else '<more>' }}{% endfor %}"
         "{% if add_generation_prompt %}<assistant>{% endif %}";
+    /* in the manner of Phi-3 */
+    static const char closed[] =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>\n"
+        "{% endfor %}{% if add_generation_prompt %}<assistant>{% else %}"
+        "{{ eos_token }}{% endif %}";
     json_t *m = json_pack(
         "[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "role", "user",
         "content", "a", "role", "assistant", "content", "b c", "role", "user",
@@ -545,6 +550,9 @@ static void test_assistant_spans(void **state)
     free(got);
     got = turns(plain, m, true, &err);
     assert_string_equal(got, "e f<end>\n");
+    free(got);
+    got = turns(closed, m, false, &err);
+    assert_string_equal(got, "b c<end>\n/e f<end>\n</s>");
     free(got);
     got = turns(unstable, m, false, &err);
     assert_string_equal(got, "c<end>\n/e f<end>\n");
