@@ -196,7 +196,8 @@ struct bn_later *bn_later_create(struct bn_world *w, const struct bn_comm *c,
                                  const int *world_rank, int tag)
 {
     struct bn_later *l = BN_NEW(struct bn_later);
-    size_t size = (size_t)c->size, bytes = BN_LATER_SLOTS * size * BN_COMM_PIECE;
+    size_t size = (size_t)c->size;
+    size_t bytes = BN_LATER_SLOTS * size * BN_COMM_PIECE;
     sigset_t all, old;
 
     l->w = w;

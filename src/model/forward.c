@@ -145,8 +145,9 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
         made(m, l);
     }
     if (m->params.part.has_embed && m->g_embed != NULL)
-        op->embed_grad(m->dev, m->t, m->g_embed, bn_seq_all(m, a, a->d_x), a->ids,
-                       m->vocab_first, m->vocab, hidden, a->n);
+        op->embed_grad(m->dev, m->t, m->g_embed,
+                       bn_seq_all(m, a, a->d_x), a->ids, m->vocab_first,
+                       m->vocab, hidden, a->n);
 }
 
 void bn_model_backward_none(struct bn_model *m)
