@@ -30,8 +30,8 @@ test_expect_success 'prompts for models without a tokenizer' '
 	        print(json.dumps({"ids": ids}), file=f)
 	EOF
 '
-for variant in llama-untied llama3-rope mistral-window qwen2-bias-tied \
-    qwen3-qknorm-tied
+for variant in llama-untied llama-untied-bf16 llama3-rope mistral-window \
+    qwen2-bias-tied qwen3-qknorm-tied
 do
     test_expect_success "$variant: every layout, greedy and drawn" "
 	generate()
@@ -53,6 +53,19 @@ do
 	done; done
     "
 done
+
+# Stages round nothing; shards would, for their sums are of bf16.
+test_expect_success 'computed in bf16, over stages' '
+    rows()
+    {
+        ranks=$1
+        shift
+        bn_ranks $ranks burnish-generate --model "$V/llama-untied-bf16" \
+            --tokenizer . --device cpu --dtype bfloat16 --ignore-eos \
+            --max-new-tokens 6 --batch-size 3 --input ids "$@"
+    } &&
+    rows 1 >want && layout 1 2 && rows 2 $sizes >got && test_cmp want got
+'
 
 test_expect_success SHARED 'the golden answers on 2 and 4 ranks' '
     cat >golden.py <<-\EOF &&
