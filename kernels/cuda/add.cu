@@ -1,6 +1,6 @@
 #include "kernels/add.h"
-#include "kernels/cuda/cu.h"
 #include "kernels/cuda/parts.h"
+#include "kernels/cuda/width.h"
 
 enum { THREADS = 256, COLS = 64 };
 
@@ -31,20 +31,16 @@ int bn_add_cuda(enum bn_dtype t, void *y, const void *x, size_t n,
         return 0;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
-        constexpr int V = 16 / sizeof(T);
         T *py = (T *)y;
         const T *px = (const T *)x;
+        bool wide = vector_rows<T>(y, 0) && vector_rows<T>(x, 0);
 
-        if (vector_rows<T>(y, 0) && vector_rows<T>(x, 0)) {
+        return with_width<T>(wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
             unsigned blocks = blocks_for(n, THREADS * V);
 
             BN_LAUNCH((add<T, V>), blocks, THREADS, 0, stream, py, px, n);
-        } else {
-            unsigned blocks = blocks_for(n, THREADS);
-
-            BN_LAUNCH((add<T, 1>), blocks, THREADS, 0, stream, py, px, n);
-        }
-        return status();
+        });
     });
 }
 
@@ -83,21 +79,19 @@ int bn_bias_grad_cuda(enum bn_dtype t, float *db, const void *dy, int lddy,
         return 0;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
-        constexpr int V = 16 / sizeof(T);
         const T *p = (const T *)dy;
         int parts = n < BN_BIAS_PARTS ? n : BN_BIAS_PARTS;
+        bool wide = vector_rows<T>(dy, lddy) && cols * sizeof(T) % 16 == 0;
 
-        if (vector_rows<T>(dy, lddy) && cols % V == 0) {
+        int rc = with_width<T>(wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
             dim3 grid(blocks_for((size_t)cols, COLS * V), (unsigned)parts);
 
             BN_LAUNCH((bias_grad<T, V>), grid, COLS, 0, stream, work, p, lddy,
                       cols, n);
-        } else {
-            dim3 grid(blocks_for((size_t)cols, COLS), (unsigned)parts);
-
-            BN_LAUNCH((bias_grad<T, 1>), grid, COLS, 0, stream, work, p, lddy,
-                      cols, n);
-        }
+        });
+        if (rc != 0)
+            return rc;
         launch_add_parts(db, work, parts, cols, stream);
         return status();
     });

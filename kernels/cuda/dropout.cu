@@ -1,5 +1,5 @@
 #include "kernels/dropout.h"
-#include "kernels/cuda/cu.h"
+#include "kernels/cuda/width.h"
 
 enum { THREADS = 256 };
 
@@ -46,23 +46,18 @@ int bn_dropout_cuda(enum bn_dtype t, void *y, const void *x,
         return 0;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
-        constexpr int V = 16 / sizeof(T);
         T *py = (T *)y;
         const T *px = (const T *)x;
         struct bn_dropout d = *p;
         size_t all = (size_t)n * cols;
+        bool wide = vector_rows<T>(y, cols) && vector_rows<T>(x, cols);
 
-        if (vector_rows<T>(y, cols) && vector_rows<T>(x, cols)) {
+        return with_width<T>(wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
             unsigned blocks = blocks_for(all, THREADS * V);
 
             BN_LAUNCH((dropout<T, V>), blocks, THREADS, 0, stream, py, px, d,
                       acc, cols, all);
-        } else {
-            unsigned blocks = blocks_for(all, THREADS);
-
-            BN_LAUNCH((dropout<T, 1>), blocks, THREADS, 0, stream, py, px, d,
-                      acc, cols, all);
-        }
-        return status();
+        });
     });
 }

@@ -1,5 +1,5 @@
 #include "kernels/embed.h"
-#include "kernels/cuda/cu.h"
+#include "kernels/cuda/width.h"
 
 enum { THREADS = 128 };
 
@@ -31,17 +31,16 @@ int bn_embed_cuda(enum bn_dtype t, void *y, const void *table,
         return 0;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
-        constexpr int V = 16 / sizeof(T);
         T *py = (T *)y;
         const T *pt = (const T *)table;
+        bool wide = vector_rows<T>(y, cols) && vector_rows<T>(table, cols);
 
-        if (vector_rows<T>(y, cols) && vector_rows<T>(table, cols))
+        return with_width<T>(wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
+
             BN_LAUNCH((embed<T, V>), (unsigned)n, THREADS, 0, stream, py, pt,
                       ids, first, count, cols);
-        else
-            BN_LAUNCH((embed<T, 1>), (unsigned)n, THREADS, 0, stream, py, pt,
-                      ids, first, count, cols);
-        return status();
+        });
     });
 }
 
@@ -99,20 +98,16 @@ int bn_embed_grad_cuda(enum bn_dtype t, float *dtable, const void *dy,
         return 0;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
-        constexpr int V = 16 / sizeof(T);
         const T *pdy = (const T *)dy;
+        bool wide = vector_rows<T>(dy, cols)
+                    && vector_rows<float>(dtable, cols);
 
-        if (vector_rows<T>(dy, cols) && vector_rows<float>(dtable, cols)) {
+        return with_width<T>(wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
             dim3 grid((unsigned)n, blocks_for((size_t)cols, THREADS * V));
 
             BN_LAUNCH((embed_grad<T, V>), grid, THREADS, 0, stream, dtable,
                       pdy, ids, first, count, cols, n);
-        } else {
-            dim3 grid((unsigned)n, blocks_for((size_t)cols, THREADS));
-
-            BN_LAUNCH((embed_grad<T, 1>), grid, THREADS, 0, stream, dtable,
-                      pdy, ids, first, count, cols, n);
-        }
-        return status();
+        });
     });
 }

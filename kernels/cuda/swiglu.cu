@@ -1,5 +1,5 @@
 #include "kernels/swiglu.h"
-#include "kernels/cuda/cu.h"
+#include "kernels/cuda/width.h"
 
 enum { THREADS = 256 };
 
@@ -72,23 +72,17 @@ int bn_swiglu_cuda(enum bn_dtype t, void *y, const void *gu, int f, int n,
         return 0;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
-        constexpr int V = 16 / sizeof(T);
         T *py = (T *)y;
         const T *pgu = (const T *)gu;
-        size_t items = (size_t)n * f;
+        bool wide = vector_rows<T>(y, f) && vector_rows<T>(gu, f);
 
-        if (vector_rows<T>(y, f) && vector_rows<T>(gu, f)) {
-            unsigned blocks = blocks_for(items / V, THREADS);
+        return with_width<T>(wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
+            unsigned blocks = blocks_for((size_t)n * f, THREADS * V);
 
             BN_LAUNCH((swiglu<T, V>), blocks, THREADS, 0, stream, py, pgu, f,
                       n);
-        } else {
-            unsigned blocks = blocks_for(items, THREADS);
-
-            BN_LAUNCH((swiglu<T, 1>), blocks, THREADS, 0, stream, py, pgu, f,
-                      n);
-        }
-        return status();
+        });
     });
 }
 
@@ -99,23 +93,18 @@ int bn_swiglu_grad_cuda(enum bn_dtype t, void *dgu, void *y, const void *dy,
         return 0;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
-        constexpr int V = 16 / sizeof(T);
         T *pdgu = (T *)dgu, *py = (T *)y;
         const T *pdy = (const T *)dy, *pgu = (const T *)gu;
-        size_t items = (size_t)n * f;
+        bool wide = vector_rows<T>(y, f) && vector_rows<T>(gu, f)
+                    && vector_rows<T>(dy, f) && vector_rows<T>(dgu, f)
+                    && vector_rows<T>(y, f);
 
-        if (vector_rows<T>(y, f) && vector_rows<T>(gu, f)
-            && vector_rows<T>(dy, f) && vector_rows<T>(dgu, f)) {
-            unsigned blocks = blocks_for(items / V, THREADS);
+        return with_width<T>(wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
+            unsigned blocks = blocks_for((size_t)n * f, THREADS * V);
 
             BN_LAUNCH((swiglu_grad<T, V>), blocks, THREADS, 0, stream, pdgu,
                       py, pdy, pgu, f, n);
-        } else {
-            unsigned blocks = blocks_for(items, THREADS);
-
-            BN_LAUNCH((swiglu_grad<T, 1>), blocks, THREADS, 0, stream, pdgu,
-                      py, pdy, pgu, f, n);
-        }
-        return status();
+        });
     });
 }
