@@ -83,7 +83,8 @@ for f in "$src"/kernels/cpu/*.c; do
 -fno-trapping-math $(echo "${isa#*:}" | tr , ' ')"
     done
 done
-for f in dev cpu gemm onednn cuda_dev cuda_slots cuda_host cuda_lt; do
+for f in dev cpu gemm onednn cuda_dev cuda_slots cuda_host cuda_loan cuda_lt
+do
     compile "$src/src/ops/$f.c" "" ""
 done
 for f in gpu norm layers train attn; do

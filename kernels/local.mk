@@ -3,14 +3,14 @@ KERNEL_H = kernels/segment.h kernels/number.h kernels/dropout.h \
 	kernels/embed.h \
 	kernels/rmsnorm.h kernels/headnorm.h kernels/rope.h kernels/attn.h \
 	kernels/swiglu.h kernels/head.h kernels/adamw.h kernels/sqnorm.h \
-	kernels/rows.h kernels/add.h kernels/cast.h kernels/gemm.h
+	kernels/rows.h kernels/sample.h kernels/add.h kernels/cast.h kernels/gemm.h
 
 noinst_LIBRARIES += kernels/ref/libkref.a
 kernels_ref_libkref_a_SOURCES = $(KERNEL_H) kernels/ref/ref.h \
 	kernels/ref/dropout.c kernels/ref/embed.c kernels/ref/rmsnorm.c kernels/ref/headnorm.c \
 	kernels/ref/rope.c kernels/ref/attn.c kernels/ref/swiglu.c \
 	kernels/ref/head.c kernels/ref/adamw.c kernels/ref/sqnorm.c \
-	kernels/ref/rows.c kernels/ref/add.c kernels/ref/cast.c \
+	kernels/ref/rows.c kernels/ref/sample.c kernels/ref/add.c kernels/ref/cast.c \
 	kernels/ref/gemm.c
 
 # The CPU kernels are compiled once for every instruction set; dispatch.c
@@ -23,7 +23,7 @@ KCPU_FILES = $(KERNEL_H) kernels/cpu/cpu.h kernels/cpu/norm.h \
 	kernels/cpu/rope.c kernels/cpu/attn.c kernels/cpu/attn_grad.c \
 	kernels/cpu/swiglu.c \
 	kernels/cpu/head.c kernels/cpu/adamw.c kernels/cpu/sqnorm.c \
-	kernels/cpu/rows.c kernels/cpu/add.c kernels/cpu/cast.c \
+	kernels/cpu/rows.c kernels/cpu/sample.c kernels/cpu/add.c kernels/cpu/cast.c \
 	kernels/cpu/gemm.c
 KCPU_CFLAGS = $(AM_CFLAGS) -fno-math-errno -fno-trapping-math \
 	-Wno-pass-failed
@@ -56,7 +56,7 @@ KERNEL_LIBS += kernels/ref/libkref.a $(BASE_LIBS)
 
 if HAVE_CMOCKA
 KERNEL_TESTS = kernels/test/gemm.t kernels/test/attn.t \
-	kernels/test/layers.t kernels/test/vectors.t
+	kernels/test/layers.t kernels/test/sample.t kernels/test/vectors.t
 check_PROGRAMS += $(KERNEL_TESTS)
 TESTS += $(KERNEL_TESTS)
 kernels_test_gemm_t_SOURCES = kernels/test/gemm.c kernels/test/check.h
@@ -65,6 +65,8 @@ kernels_test_attn_t_SOURCES = kernels/test/attn.c kernels/test/check.h
 kernels_test_attn_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
 kernels_test_layers_t_SOURCES = kernels/test/layers.c kernels/test/check.h
 kernels_test_layers_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
+kernels_test_sample_t_SOURCES = kernels/test/sample.c kernels/test/check.h
+kernels_test_sample_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
 kernels_test_vectors_t_SOURCES = kernels/test/vectors.c kernels/test/check.h
 kernels_test_vectors_t_LDADD = $(KERNEL_LIBS) $(CMOCKA_LIBS)
 endif

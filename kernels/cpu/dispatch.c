@@ -17,6 +17,7 @@
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 #include "kernels/rows.h"
+#include "kernels/sample.h"
 #include "kernels/sqnorm.h"
 #include "kernels/swiglu.h"
 
@@ -162,6 +163,10 @@ FORWARD(scatter,
         (enum bn_dtype t, void *dx, const void *dy, const int32_t *rows,
          int cols, int n),
         (t, dx, dy, rows, cols, n))
+FORWARD(sample,
+        (const struct bn_sample *s, const struct bn_sample_rows *r,
+         int32_t *token, void *work),
+        (s, r, token, work))
 FORWARD(dropout,
         (enum bn_dtype t, void *y, const void *x, const struct bn_dropout *p,
          bool acc, int cols, int n),
@@ -200,4 +205,10 @@ DECLARE(attn_work);
 size_t bn_attn_work_cpu(const struct bn_attn *a)
 {
     return CHOOSE(attn_work)(a);
+}
+
+DECLARE(sample_work);
+size_t bn_sample_work_cpu(int vocab, int rows)
+{
+    return CHOOSE(sample_work)(vocab, rows);
 }

@@ -8,7 +8,8 @@ CUDA_CU = \
 	kernels/cuda/cast.cu kernels/cuda/dropout.cu \
 	kernels/cuda/embed.cu kernels/cuda/head.cu \
 	kernels/cuda/headnorm.cu kernels/cuda/rmsnorm.cu \
-	kernels/cuda/rope.cu kernels/cuda/rows.cu kernels/cuda/sqnorm.cu \
+	kernels/cuda/rope.cu kernels/cuda/rows.cu kernels/cuda/sample.cu \
+	kernels/cuda/sqnorm.cu \
 	kernels/cuda/swiglu.cu
 EMU_OBJECTS = \
 	kernels/emu/obj/adamw.o kernels/emu/obj/add.o kernels/emu/obj/attn.o \
@@ -17,7 +18,8 @@ EMU_OBJECTS = \
 	kernels/emu/obj/embed.o \
 	kernels/emu/obj/head.o kernels/emu/obj/headnorm.o \
 	kernels/emu/obj/rmsnorm.o kernels/emu/obj/rope.o \
-	kernels/emu/obj/rows.o kernels/emu/obj/sqnorm.o \
+	kernels/emu/obj/rows.o kernels/emu/obj/sample.o \
+	kernels/emu/obj/sqnorm.o \
 	kernels/emu/obj/swiglu.o
 EXTRA_DIST += $(CUDA_KERNEL_H) $(CUDA_CU)
 
@@ -30,7 +32,8 @@ CUDA_OBJECTS = \
 	kernels/cuda/attn_grad.o kernels/cuda/cast.o kernels/cuda/dropout.o \
 	kernels/cuda/embed.o \
 	kernels/cuda/head.o kernels/cuda/headnorm.o kernels/cuda/rmsnorm.o \
-	kernels/cuda/rope.o kernels/cuda/rows.o kernels/cuda/sqnorm.o \
+	kernels/cuda/rope.o kernels/cuda/rows.o kernels/cuda/sample.o \
+	kernels/cuda/sqnorm.o \
 	kernels/cuda/swiglu.o
 CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
 	-gencode arch=compute_90a,code=sm_90a \
@@ -58,7 +61,8 @@ CUDA_EMU_LIBS = kernels/emu/libkemu.a $(EMU_LIBS)
 
 if HAVE_CMOCKA
 CUDA_TESTS = kernels/cuda/test/attn.t kernels/cuda/test/layers.t \
-	kernels/cuda/test/norm.t kernels/cuda/test/train.t
+	kernels/cuda/test/norm.t kernels/cuda/test/sample.t \
+	kernels/cuda/test/train.t
 check_PROGRAMS += $(CUDA_TESTS)
 TESTS += $(CUDA_TESTS)
 CUDA_TEST_GPU = kernels/cuda/test/gpu.c kernels/cuda/test/gpu.h
@@ -78,10 +82,16 @@ kernels_cuda_test_layers_t_LDADD = $(CUDA_TEST_LIBS)
 kernels_cuda_test_train_t_SOURCES = kernels/cuda/test/train.c $(CUDA_TEST_GPU)
 kernels_cuda_test_train_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_train_t_LDADD = $(CUDA_TEST_LIBS)
+kernels_cuda_test_sample_t_SOURCES = kernels/cuda/test/sample.c \
+	$(CUDA_TEST_GPU)
+kernels_cuda_test_sample_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_sample_t_LDADD = $(CUDA_EMU_LIBS) $(KERNEL_LIBS) \
+	$(CMOCKA_LIBS)
 
 # Planted faults, which the tests must find: one kernel with BN_MUTANT_X in
 # the place of the right one
 CUDA_MUTANTS = kernels/cuda/test/mutant-barrier \
+	kernels/cuda/test/mutant-look \
 	kernels/cuda/test/mutant-mask kernels/cuda/test/mutant-race \
 	kernels/cuda/test/mutant-row kernels/cuda/test/mutant-scale \
 	kernels/cuda/test/mutant-wait
@@ -99,6 +109,14 @@ kernels/emu/obj/barrier.o: kernels/cuda/rmsnorm.cu
 kernels_cuda_test_mutant_barrier_SOURCES = kernels/cuda/test/norm.c $(CUDA_TEST_GPU)
 kernels_cuda_test_mutant_barrier_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_mutant_barrier_LDADD = kernels/emu/obj/barrier.o $(CUDA_TEST_LIBS)
+
+kernels/emu/obj/look.o: kernels/cuda/sample.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_LOOK \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/sample.cu -o $@
+kernels_cuda_test_mutant_look_SOURCES = kernels/cuda/test/sample.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_look_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_look_LDADD = kernels/emu/obj/look.o $(CUDA_EMU_LIBS) \
+	$(KERNEL_LIBS) $(CMOCKA_LIBS)
 
 kernels/emu/obj/mask.o: kernels/cuda/attn.cu
 	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_MASK \

@@ -38,6 +38,15 @@ static void carve(struct bn_decode *d, const struct bn_model *m,
                                    * bn_dtype_size(m->t));
     d->logits = bn_arena_get(arena,
                              slots * (size_t)m->vocab * sizeof(float));
+    if (m->mesh->tp.size > 1)
+        return; /* logits of all shards meet on the host */
+    d->token = bn_arena_get(arena, slots * sizeof(int32_t));
+    d->u = bn_arena_get(arena, slots * sizeof(double));
+    d->seen_ptr = bn_arena_get(arena, (slots + 1) * sizeof(int32_t));
+    d->seen = bn_arena_get(arena, slots * (size_t)s->capacity
+                                      * sizeof(int32_t));
+    d->sample_work = bn_arena_get(
+        arena, m->dev->op.sample_work(m->dev, m->vocab, s->slots));
 }
 
 size_t bn_decode_bytes(const struct bn_model *m,
@@ -68,6 +77,8 @@ static int lay_out_shards(struct bn_decode *d, struct bn_err *err)
             d->widest = (int)d->range[2 * r + 1];
     d->shard = BN_NEWN(float, slots * (size_t)d->widest);
     d->shards = BN_NEWN(float, ranks * slots * (size_t)d->widest);
+    d->host_work = bn_malloc(bn_sample_work_cpu(m->cfg.vocab_size,
+                                                d->size.slots));
     return 0;
 }
 
@@ -95,6 +106,9 @@ int bn_decode_init(struct bn_decode *d, struct bn_model *m,
     d->at = BN_NEWN(int32_t, n);
     d->host_last = BN_NEWN(int32_t, slots);
     d->host_logits = BN_NEWN(float, slots * (size_t)m->cfg.vocab_size);
+    d->host_u = BN_NEWN(double, slots);
+    d->host_seen_ptr = BN_NEWN(int32_t, slots + 1);
+    d->host_seen = BN_NEWN(int32_t, slots * (size_t)size->capacity);
     d->batch.ids = BN_NEWN(int32_t, n);
     d->batch.pos = BN_NEWN(int32_t, n);
     d->batch.seg = BN_NEWN(struct bn_attn_seg, slots);
@@ -110,6 +124,10 @@ void bn_decode_release(struct bn_decode *d)
     free(d->at);
     free(d->host_last);
     free(d->host_logits);
+    free(d->host_u);
+    free(d->host_seen_ptr);
+    free(d->host_seen);
+    free(d->host_work);
     free(d->shard);
     free(d->shards);
     free(d->range);
@@ -163,7 +181,9 @@ static int gather_shards(struct bn_decode *d, int wanted, struct bn_err *err)
     return 0;
 }
 
-static int read_logits(struct bn_decode *d, int wanted, struct bn_err *err)
+/* keep: where the device can draw from them, they stay there. */
+static int make_logits(struct bn_decode *d, int wanted, bool keep,
+                       struct bn_err *err)
 {
     struct bn_model *m = d->m;
     const struct bn_ops *op = &m->dev->op;
@@ -174,6 +194,9 @@ static int read_logits(struct bn_decode *d, int wanted, struct bn_err *err)
     op->gather(m->dev, m->t, d->h, d->acts.y_f, d->last, m->cfg.hidden_size,
                wanted);
     op->linear_f32(m->dev, m->t, d->logits, m->vocab, d->h, &m->head, wanted);
+    if (d->shard == NULL && keep)
+        return 0;
+    d->host = true;
     if (d->shard == NULL) {
         op->to_host(m->dev, d->host_logits, BN_F32, d->logits, BN_F32,
                     (size_t)wanted * vocab);
@@ -207,16 +230,14 @@ static int pass(struct bn_decode *d, bool forward, struct bn_err *err)
 }
 
 /* From the last stage's rank of this shard to those before it. */
-static int share_logits(struct bn_decode *d, int wanted, struct bn_err *err)
+static int share(struct bn_decode *d, void *p, size_t bytes,
+                 struct bn_err *err)
 {
     const struct bn_axis *pp = &d->m->mesh->pp;
 
-    if (pp->size == 1)
+    if (pp->size == 1 || bytes == 0)
         return 0;
-    return pp->comm->ops->bcast(pp->comm, d->host_logits,
-                                (size_t)wanted
-                                    * (size_t)d->m->cfg.vocab_size
-                                    * sizeof(float), pp->size - 1, err);
+    return pp->comm->ops->bcast(pp->comm, p, bytes, pp->size - 1, err);
 }
 
 int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
@@ -235,16 +256,84 @@ int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
         || bn_model_forward(m, &d->acts, &d->batch, err) < 0
         || pass(d, true, err) < 0)
         return -1;
+    d->wanted = wanted;
+    d->host = false;
     if (wanted > 0 && m->params.part.has_head
-        && read_logits(d, wanted, err) < 0)
+        && make_logits(d, wanted, logits == NULL, err) < 0)
         return -1;
-    if (bn_dev_check(m->dev, err) < 0
-        || (wanted > 0 && share_logits(d, wanted, err) < 0))
+    if (bn_dev_check(m->dev, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
         d->length[feeds[i].slot] += feeds[i].n;
+    if (logits == NULL)
+        return 0;
     *logits = d->host_logits;
-    return 0;
+    return share(d, d->host_logits,
+                 (size_t)wanted * (size_t)m->cfg.vocab_size * sizeof(float),
+                 err);
+}
+
+/* The draws as the kernel wants them; returns how many ids were seen. */
+static size_t list_draws(struct bn_decode *d, const struct bn_sample *s,
+                         const struct bn_draw *draws)
+{
+    int n = 0;
+
+    d->host_seen_ptr[0] = 0;
+    for (int i = 0; i < d->wanted; i++) {
+        d->host_u[i] = draws[i].u;
+        if (s->repetition_penalty != 1) {
+            memcpy(d->host_seen + n, draws[i].seen,
+                   (size_t)draws[i].nseen * sizeof(*d->host_seen));
+            n += draws[i].nseen;
+        }
+        d->host_seen_ptr[i + 1] = n;
+    }
+    return (size_t)n;
+}
+
+static void draw_on_device(struct bn_decode *d, const struct bn_sample *s,
+                           size_t nseen, int32_t *tokens)
+{
+    struct bn_dev *dev = d->m->dev;
+    const struct bn_ops *op = &dev->op;
+    size_t n = (size_t)d->wanted;
+    struct bn_sample_rows r = {d->wanted, d->m->vocab, d->m->vocab, d->logits,
+                               d->u, d->seen_ptr, d->seen};
+
+    op->from_host(dev, d->u, BN_F64, d->host_u, BN_F64, n);
+    op->from_host(dev, d->seen_ptr, BN_I32, d->host_seen_ptr, BN_I32, n + 1);
+    op->from_host(dev, d->seen, BN_I32, d->host_seen, BN_I32, nseen);
+    op->sample(dev, s, &r, d->token, d->sample_work);
+    op->to_host(dev, tokens, BN_I32, d->token, BN_I32, n);
+}
+
+static void draw_on_host(struct bn_decode *d, const struct bn_sample *s,
+                         int32_t *tokens)
+{
+    int vocab = d->m->cfg.vocab_size;
+    struct bn_sample_rows r = {d->wanted, vocab, vocab, d->host_logits,
+                               d->host_u, d->host_seen_ptr, d->host_seen};
+
+    bn_sample_cpu(s, &r, tokens, d->host_work);
+}
+
+int bn_decode_draw(struct bn_decode *d, const struct bn_sample *s,
+                   const struct bn_draw *draws, int32_t *tokens,
+                   struct bn_err *err)
+{
+    size_t nseen = list_draws(d, s, draws);
+
+    if (d->wanted > 0 && d->m->params.part.has_head) {
+        if (d->host)
+            draw_on_host(d, s, tokens);
+        else
+            draw_on_device(d, s, nseen, tokens);
+        d->m->dev->op.sync(d->m->dev);
+    }
+    if (bn_dev_check(d->m->dev, err) < 0)
+        return -1;
+    return share(d, tokens, (size_t)d->wanted * sizeof(*tokens), err);
 }
 
 void bn_decode_cut(struct bn_decode *d, int slot, int length)

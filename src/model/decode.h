@@ -10,12 +10,12 @@
  *
  * Several ranks (tensor and pipeline parallel; not context parallel): every
  * rank makes the same calls with the same feeds, holds the keys and values of
- * its heads and layers, and gets all logits. Buffers of the communicators are
- * host memory, so the device is then a CPU.
+ * its heads and layers, and gets all logits or tokens.
  */
 #ifndef BN_MODEL_DECODE_H
 #define BN_MODEL_DECODE_H
 
+#include "kernels/sample.h"
 #include "model/cache.h"
 
 /* Sizes; memory follows from them. */
@@ -35,8 +35,18 @@ struct bn_decode {
     int32_t *last; /* [slots] rows of the stream whose logits are wanted */
     void *h;       /* [slots, hidden] */
     float *logits; /* [slots, vocab] */
+    int32_t *token;    /* [slots] drawn */
+    double *u;         /* [slots], and what the rows have seen: */
+    int32_t *seen_ptr; /* [slots + 1] */
+    int32_t *seen;     /* [slots * capacity] */
+    void *sample_work;
     /* host memory */
     struct bn_batch batch;
+    int wanted; /* rows of logits of the last step */
+    bool host;  /* they are in host_logits */
+    double *host_u;
+    int32_t *host_seen_ptr, *host_seen;
+    void *host_work; /* tensor parallel: of a draw on the host, or NULL */
     int32_t *at, *host_last;
     float *host_logits; /* [slots, vocab] */
     /* tensor parallel: this rank's and all ranks' shards, rows of 'widest';
@@ -67,11 +77,27 @@ void bn_decode_release(struct bn_decode *d);
 
 /* Run the feeds (each slot at most once) and give the logits of those that
  * want them: '*logits' is [wanted, vocab_size] in their order, host memory
- * valid until the next step. Nothing is allocated. Too many tokens or a full
- * slot are a bug of the caller; ids outside the vocabulary class data.
- * Collective. */
+ * valid until the next step. NULL: they stay where they are, for
+ * bn_decode_draw. Nothing is allocated. Too many tokens or a full slot are a
+ * bug of the caller; ids outside the vocabulary class data. Collective. */
 int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
                    const float **logits, struct bn_err *err);
+
+/* What a draw takes beside logits. */
+struct bn_draw {
+    const int32_t *seen; /* [nseen] at most 'capacity'; read if there is a */
+    int nseen;           /* repetition penalty */
+    double u;            /* uniform in [0, 1) */
+};
+
+/* After a step whose logits stayed: a token for each feed that wanted them,
+ * in their order, -1 where its logits are not finite (kernels/sample.h). On
+ * one rank the device draws and only tokens travel; in a tensor-parallel
+ * group each rank draws from the shards of all. The same token everywhere.
+ * Collective. */
+int bn_decode_draw(struct bn_decode *d, const struct bn_sample *s,
+                   const struct bn_draw *draws, int32_t *tokens,
+                   struct bn_err *err);
 /* Forget a slot's tokens, all but the first 'length'. */
 void bn_decode_cut(struct bn_decode *d, int slot, int length);
 

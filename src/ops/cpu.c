@@ -213,6 +213,19 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
         bn_head_grad_cpu(t, h, dlogits, ld_out, logits, lse, g, smoothing);
 }
 
+static size_t sample_work(struct bn_dev *d, int vocab, int rows)
+{
+    (void)d;
+    return bn_sample_work_cpu(vocab, rows);
+}
+
+static void sample(struct bn_dev *d, const struct bn_sample *s,
+                   const struct bn_sample_rows *r, int32_t *token, void *work)
+{
+    if (!d->failed)
+        bn_sample_cpu(s, r, token, work);
+}
+
 static void sqnorm(struct bn_dev *d, double *out, const float *g, size_t n)
 {
     if (!d->failed)
@@ -262,6 +275,8 @@ static const struct bn_ops cpu_ops = {
     .copy_rows = copy_rows,
     .head_stats = head_stats,
     .head_grad = head_grad,
+    .sample_work = sample_work,
+    .sample = sample,
     .sqnorm = sqnorm,
     .clip_scale = clip_scale,
     .adamw = adamw,

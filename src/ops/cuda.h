@@ -45,6 +45,8 @@ struct bn_cuda_memory {
     size_t pinned;    /* host bytes it pinned */
     size_t available; /* free on the device now, whoever used the rest */
     size_t total;
+    uint64_t sent, fetched; /* bytes copied to and from the device so far, but
+                             * for slots that run on the CPU */
 };
 void bn_cuda_memory(const struct bn_dev *d, struct bn_cuda_memory *m);
 

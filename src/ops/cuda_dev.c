@@ -101,7 +101,9 @@ void bn_cuda_memory(const struct bn_dev *d, struct bn_cuda_memory *m)
         .arenas = s->arenas,
         .peak = s->peak,
         .scratch = (size_t)BN_CUDA_SCRATCH + BN_CUDA_GEMM,
-        .pinned = (size_t)BN_CUDA_STAGES * BN_CUDA_STAGE};
+        .pinned = (size_t)BN_CUDA_STAGES * BN_CUDA_STAGE,
+        .sent = s->sent,
+        .fetched = s->fetched};
     (void)cudaMemGetInfo(&m->available, &m->total);
 }
 
@@ -159,6 +161,7 @@ static void from_host(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
             return;
         e = cudaMemcpyAsync((char *)dst + at * to, s->stage[i].p, m * to,
                             cudaMemcpyHostToDevice, s->stream);
+        s->sent += m * to;
         if (e == cudaSuccess)
             e = cudaEventRecord(s->stage[i].done, s->stream);
         if (e != cudaSuccess)
@@ -182,6 +185,7 @@ static void to_host(struct bn_dev *d, void *host_dst, enum bn_dtype dst_type,
             return;
         e = cudaMemcpyAsync(s->stage[i].p, (const char *)src + at * from,
                             m * from, cudaMemcpyDeviceToHost, s->stream);
+        s->fetched += m * from;
         if (e == cudaSuccess)
             e = cudaStreamSynchronize(s->stream);
         if (e != cudaSuccess)
@@ -295,10 +299,12 @@ void bn_cuda_report(const struct bn_dev *d)
 
     bn_cuda_memory(d, &m);
     bn_info("device %d: %.1f MiB in arenas at most, %.1f of scratch; %.1f of "
-            "%.1f MiB free; host: %.1f MiB pinned", s->o.ordinal,
+            "%.1f MiB free; host: %.1f MiB pinned; copied %.2f MiB to it, "
+            "%.2f MiB from it", s->o.ordinal,
             (double)m.peak / 0x1p20, (double)m.scratch / 0x1p20,
             (double)m.available / 0x1p20, (double)m.total / 0x1p20,
-            (double)m.pinned / 0x1p20);
+            (double)m.pinned / 0x1p20, (double)m.sent / 0x1p20,
+            (double)m.fetched / 0x1p20);
     for (int i = 0; i < s->nfallback; i++) {
         size_t n = strlen(list);
 

@@ -3,125 +3,11 @@
  * for by name or counted; never silent.
  */
 #include "config.h"
-#include "ops/cuda_state.h"
+#include "ops/cuda_loan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
-
-/* Rows of 'width' bytes, each 'pitch' bytes after the one before: several
- * such buffers may lie between each other's columns. */
-struct block {
-    size_t rows, pitch, width;
-};
-
-/* The buffers of one call. The same device address is the same buffer, so
- * that aliases stay aliases. */
-struct loan {
-    struct bn_dev *d;
-    struct bn_dev *cpu;
-    struct {
-        char *host;
-        const void *dev;
-        struct block b;
-        bool back;
-    } item[16];
-    int n;
-};
-
-static struct loan loan_begin(struct bn_dev *d)
-{
-    return (struct loan){.d = d, .cpu = bn_cuda_of(d)->cpu};
-}
-
-static void copy(struct bn_dev *d, void *dst, const void *src, struct block b,
-                 enum cudaMemcpyKind kind)
-{
-    cudaStream_t stream = bn_cuda_of(d)->stream;
-    cudaError_t e;
-
-    if (d->failed || b.rows == 0 || b.width == 0)
-        return;
-    e = cudaMemcpy2DAsync(dst, b.pitch, src, b.pitch, b.width, b.rows, kind,
-                          stream);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(stream);
-    if (e != cudaSuccess)
-        bn_cuda_failed(d, e, "copy for a slot that runs on the CPU");
-}
-
-/* The host's copy of device memory (NULL: NULL); written back at the end if
- * 'back'. Lent again with wider rows, it moves: see again(). */
-static void *lend(struct loan *l, const void *dev, struct block b, bool back)
-{
-    int i = 0;
-
-    if (dev == NULL)
-        return NULL;
-    while (i < l->n && l->item[i].dev != dev)
-        i++;
-    if (i == l->n) {
-        l->item[i].dev = dev;
-        l->n++;
-    }
-    if (l->item[i].host == NULL || l->item[i].b.width < b.width) {
-        free(l->item[i].host);
-        l->item[i].host = bn_malloc(b.rows * b.pitch + b.width);
-        l->item[i].b = b;
-        copy(l->d, l->item[i].host, dev, b, cudaMemcpyDeviceToHost);
-    }
-    l->item[i].back |= back;
-    return l->item[i].host;
-}
-
-static const void *in(struct loan *l, const void *dev, struct block b)
-{
-    return lend(l, dev, b, false);
-}
-
-static void *out(struct loan *l, void *dev, struct block b)
-{
-    return lend(l, dev, b, true);
-}
-
-/* Where an earlier loan of the same address lies now. */
-static void *again(struct loan *l, const void *dev)
-{
-    for (int i = 0; i < l->n; i++)
-        if (l->item[i].dev == dev)
-            return l->item[i].host;
-    return NULL;
-}
-
-static void loan_end(struct loan *l)
-{
-    struct bn_err err;
-
-    if (bn_dev_check(l->cpu, &err) < 0)
-        bn_dev_fail(l->d, err.code, "%s", err.text);
-    for (int i = 0; i < l->n; i++) {
-        if (l->item[i].back)
-            copy(l->d, (void *)(uintptr_t)l->item[i].dev, l->item[i].host,
-                 l->item[i].b, cudaMemcpyHostToDevice);
-        free(l->item[i].host);
-    }
-}
-
-/* n rows of 'cols' elements, each ld after the one before. */
-static struct block rows_of(enum bn_dtype t, int n, int ld, int cols)
-{
-    size_t size = bn_dtype_size(t);
-
-    return (struct block){(size_t)n, (size_t)ld * size, (size_t)cols * size};
-}
-
-static struct block vector(enum bn_dtype t, size_t n)
-{
-    size_t bytes = n * bn_dtype_size(t);
-
-    return (struct block){1, bytes, bytes};
-}
 
 static void cast(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
                  const void *src, enum bn_dtype src_type, size_t n)
@@ -131,7 +17,7 @@ static void cast(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
     void *to = out(&l, dst, vector(dst_type, n));
 
     l.cpu->op.cast(l.cpu, to, dst_type, s, src_type, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static struct bn_mat mat(struct loan *l, enum bn_dtype t,
@@ -156,7 +42,7 @@ static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
     l.cpu->op.mat_changed(l.cpu, t, &m);
     l.cpu->op.linear(l.cpu, t, hy, ldy, hx, &m, hb, n, acc);
     l.cpu->op.mat_release(l.cpu, &m);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
@@ -170,7 +56,7 @@ static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
     l.cpu->op.mat_changed(l.cpu, t, &m);
     l.cpu->op.linear_f32(l.cpu, t, hy, ldy, hx, &m, n);
     l.cpu->op.mat_release(l.cpu, &m);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void linear_dx(struct bn_dev *d, enum bn_dtype t, void *dx,
@@ -185,7 +71,7 @@ static void linear_dx(struct bn_dev *d, enum bn_dtype t, void *dx,
     l.cpu->op.mat_changed(l.cpu, t, &m);
     l.cpu->op.linear_dx(l.cpu, t, hdx, hdy, lddy, &m, n, acc);
     l.cpu->op.mat_release(l.cpu, &m);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
@@ -198,7 +84,7 @@ static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
     float *hdw = out(&l, dw, rows_of(BN_F32, rows, cols, cols));
 
     l.cpu->op.linear_dw(l.cpu, t, hdw, hdy, lddy, hx, rows, cols, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void bias_grad(struct bn_dev *d, enum bn_dtype t, float *db,
@@ -209,7 +95,7 @@ static void bias_grad(struct bn_dev *d, enum bn_dtype t, float *db,
     float *hdb = out(&l, db, vector(BN_F32, (size_t)rows));
 
     l.cpu->op.bias_grad(l.cpu, t, hdb, hdy, lddy, rows, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void embed(struct bn_dev *d, enum bn_dtype t, void *y,
@@ -222,7 +108,7 @@ static void embed(struct bn_dev *d, enum bn_dtype t, void *y,
     void *hy = out(&l, y, rows_of(t, n, cols, cols));
 
     l.cpu->op.embed(l.cpu, t, hy, ht, hi, first, count, cols, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void embed_grad(struct bn_dev *d, enum bn_dtype t, float *dtable,
@@ -235,7 +121,7 @@ static void embed_grad(struct bn_dev *d, enum bn_dtype t, float *dtable,
     float *ht = out(&l, dtable, rows_of(BN_F32, count, cols, cols));
 
     l.cpu->op.embed_grad(l.cpu, t, ht, hdy, hi, first, count, cols, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void rmsnorm(struct bn_dev *d, enum bn_dtype t, void *y, float *rstd,
@@ -251,7 +137,7 @@ static void rmsnorm(struct bn_dev *d, enum bn_dtype t, void *y, float *rstd,
     float *hr = out(&l, rstd, vector(BN_F32, (size_t)n));
 
     l.cpu->op.rmsnorm(l.cpu, t, hy, hr, hxo, hx, hd, hw, eps, cols, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void rmsnorm_grad(struct bn_dev *d, enum bn_dtype t, void *dx,
@@ -270,7 +156,7 @@ static void rmsnorm_grad(struct bn_dev *d, enum bn_dtype t, void *dx,
 
     l.cpu->op.rmsnorm_grad(l.cpu, t, hdx, hdw, hdy, hdres, hx, hw, hr, cols,
                            n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void headnorm(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
@@ -284,7 +170,7 @@ static void headnorm(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
     float *hr = out(&l, rstd, vector(BN_F32, (size_t)n * heads));
 
     l.cpu->op.headnorm(l.cpu, t, hy, ldy, hr, hx, ldx, hw, eps, heads, hd, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void headnorm_grad(struct bn_dev *d, enum bn_dtype t, void *dx,
@@ -302,7 +188,7 @@ static void headnorm_grad(struct bn_dev *d, enum bn_dtype t, void *dx,
 
     l.cpu->op.headnorm_grad(l.cpu, t, hdx, lddx, hdw, hdy, lddy, hx, ldx, hw,
                             hr, heads, hd, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void rope(struct bn_dev *d, enum bn_dtype t, void *x, int ldx,
@@ -321,7 +207,7 @@ static void rope(struct bn_dev *d, enum bn_dtype t, void *x, int ldx,
 
     if (!d->failed)
         l.cpu->op.rope(l.cpu, t, hx, ldx, hc, hs, hp, heads, hd, n, inverse);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 /* The call with host memory in the place of the device's; 'work' is to be
@@ -335,8 +221,9 @@ static struct bn_attn attn_lend(struct loan *l, enum bn_dtype t,
     h.q = in(l, a->q, rows_of(t, a->nq, a->ldq, q));
     h.k = in(l, a->k, rows_of(t, a->nkv, a->ldk, kv));
     h.v = in(l, a->v, rows_of(t, a->nkv, a->ldv, kv));
-    h.o = lend(l, a->o, rows_of(t, a->nq, a->ldo, q), forward);
-    h.lse = lend(l, a->lse, rows_of(BN_F32, a->heads, a->nq, a->nq), forward);
+    h.o = bn_loan_lend(l, a->o, rows_of(t, a->nq, a->ldo, q), forward);
+    h.lse = bn_loan_lend(l, a->lse,
+                         rows_of(BN_F32, a->heads, a->nq, a->nq), forward);
     h.seg = a->host_seg;
     if (posix_memalign(&h.work, BN_ARENA_ALIGN,
                        l->cpu->op.attn_work(l->cpu, &h) + 1) != 0)
@@ -352,7 +239,7 @@ static void attn(struct bn_dev *d, enum bn_dtype t, const struct bn_attn *a)
     if (!d->failed)
         l.cpu->op.attn(l.cpu, t, &h);
     free(h.work);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void attn_grad(struct bn_dev *d, enum bn_dtype t,
@@ -370,7 +257,7 @@ static void attn_grad(struct bn_dev *d, enum bn_dtype t,
     if (!d->failed)
         l.cpu->op.attn_grad(l.cpu, t, &h, &hg);
     free(h.work);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void swiglu(struct bn_dev *d, enum bn_dtype t, void *y, const void *gu,
@@ -381,7 +268,7 @@ static void swiglu(struct bn_dev *d, enum bn_dtype t, void *y, const void *gu,
     void *hy = out(&l, y, rows_of(t, n, f, f));
 
     l.cpu->op.swiglu(l.cpu, t, hy, hgu, f, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void swiglu_grad(struct bn_dev *d, enum bn_dtype t, void *dgu, void *y,
@@ -394,7 +281,7 @@ static void swiglu_grad(struct bn_dev *d, enum bn_dtype t, void *dgu, void *y,
     void *hy = out(&l, y, rows_of(t, n, f, f));
 
     l.cpu->op.swiglu_grad(l.cpu, t, hdgu, hy, hdy, hgu, f, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
@@ -405,7 +292,7 @@ static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
     void *hy = out(&l, y, vector(t, n));
 
     l.cpu->op.add(l.cpu, t, hy, hx, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void dropout(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
@@ -419,7 +306,7 @@ static void dropout(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
 
     hp.key = in(&l, p->key, vector(BN_I32, 2 * (size_t)n));
     l.cpu->op.dropout(l.cpu, t, hy, hx, &hp, acc, cols, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 /* Rows that an index names: up to the largest. */
@@ -444,7 +331,7 @@ static void gather(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
 
     if (!d->failed)
         l.cpu->op.gather(l.cpu, t, hy, hx, hr, cols, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void scatter(struct bn_dev *d, enum bn_dtype t, void *dx,
@@ -457,7 +344,7 @@ static void scatter(struct bn_dev *d, enum bn_dtype t, void *dx,
 
     if (!d->failed)
         l.cpu->op.scatter(l.cpu, t, hdx, hdy, hr, cols, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static struct bn_head_rows head_lend(struct loan *l,
@@ -486,7 +373,7 @@ static void head_stats(struct bn_dev *d, const struct bn_head_rows *h,
 
     if (!d->failed)
         l.cpu->op.head_stats(l.cpu, &hr, hx, hm, hs, ht, hl);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void head_grad(struct bn_dev *d, enum bn_dtype t,
@@ -503,9 +390,30 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
     (void)in(&l, logits, rows_of(BN_F32, h->rows, h->ld, h->cols));
     void *hd = out(&l, dlogits, rows_of(t, h->rows, ld_out, h->cols));
     if (!d->failed)
-        l.cpu->op.head_grad(l.cpu, t, &hr, hd, ld_out, again(&l, logits),
-                            hlse, hg, smoothing);
-    loan_end(&l);
+        l.cpu->op.head_grad(l.cpu, t, &hr, hd, ld_out,
+                            bn_loan_again(&l, logits), hlse, hg, smoothing);
+    bn_loan_end(&l);
+}
+
+static void sample(struct bn_dev *d, const struct bn_sample *s,
+                   const struct bn_sample_rows *r, int32_t *token, void *work)
+{
+    struct loan l = loan_begin(d);
+    struct bn_sample_rows h = *r;
+    size_t n = (size_t)r->rows;
+    int32_t *hid = out(&l, token, vector(BN_I32, n));
+
+    (void)work; /* the device's; the CPU wants another */
+    h.logits = in(&l, r->logits, rows_of(BN_F32, r->rows, r->ld, r->vocab));
+    h.u = in(&l, r->u, vector(BN_F64, n));
+    h.seen_ptr = in(&l, r->seen_ptr, vector(BN_I32, n + 1));
+    h.seen = in(&l, r->seen,
+                vector(BN_I32, d->failed ? 0 : (size_t)h.seen_ptr[n]));
+    void *mine = bn_malloc(l.cpu->op.sample_work(l.cpu, r->vocab, r->rows));
+    if (!d->failed)
+        l.cpu->op.sample(l.cpu, s, &h, hid, mine);
+    free(mine);
+    bn_loan_end(&l);
 }
 
 static void sqnorm(struct bn_dev *d, double *sum, const float *g, size_t n)
@@ -515,7 +423,7 @@ static void sqnorm(struct bn_dev *d, double *sum, const float *g, size_t n)
     double *hs = out(&l, sum, vector(BN_F64, 1));
 
     l.cpu->op.sqnorm(l.cpu, hs, hg, n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void clip_scale(struct bn_dev *d, float *scale, const double *sq,
@@ -526,7 +434,7 @@ static void clip_scale(struct bn_dev *d, float *scale, const double *sq,
     float *hs = out(&l, scale, vector(BN_F32, 1));
 
     l.cpu->op.clip_scale(l.cpu, hs, hsq, max_norm);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 static void adamw(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
@@ -542,7 +450,7 @@ static void adamw(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
 
     l.cpu->op.adamw(l.cpu, t, a, w == master ? hp : hw, hp, hm, hv, hg, hs,
                     n);
-    loan_end(&l);
+    bn_loan_end(&l);
 }
 
 const struct bn_ops bn_cuda_on_host = {
@@ -569,49 +477,8 @@ const struct bn_ops bn_cuda_on_host = {
     .scatter = scatter,
     .head_stats = head_stats,
     .head_grad = head_grad,
+    .sample = sample,
     .sqnorm = sqnorm,
     .clip_scale = clip_scale,
     .adamw = adamw,
 };
-
-static const char *const slots[] = {
-    "cast", "linear", "linear_f32", "linear_dx", "linear_dw", "bias_grad",
-    "embed", "embed_grad", "rmsnorm", "rmsnorm_grad", "headnorm",
-    "headnorm_grad", "rope", "attn", "attn_grad", "swiglu", "swiglu_grad",
-    "add", "dropout", "gather", "scatter", "head_stats", "head_grad", "sqnorm",
-    "clip_scale", "adamw"};
-
-/* Is the word of n characters at p this one? */
-static bool is_word(const char *p, size_t n, const char *word)
-{
-    return strlen(word) == n && memcmp(p, word, n) == 0;
-}
-
-bool bn_cuda_forced(const struct bn_dev *d, const char *slot)
-{
-    const char *p = bn_cuda_of(d)->forced;
-
-    while (p != NULL && *p != '\0') {
-        size_t n = strcspn(p, " ");
-
-        if (is_word(p, n, slot))
-            return true;
-        p += n + (p[n] == ' ');
-    }
-    return false;
-}
-
-int bn_cuda_check_names(const char *names, struct bn_err *err)
-{
-    for (const char *p = names; *p != '\0';) {
-        size_t n = strcspn(p, " "), i = 0;
-
-        while (n > 0 && i < BN_COUNT(slots) && !is_word(p, n, slots[i]))
-            i++;
-        if (i == BN_COUNT(slots))
-            return bn_fail(err, BN_ERR_USAGE,
-                           "BURNISH_CUDA_HOST: no slot '%.*s'", (int)n, p);
-        p += n + (p[n] == ' ');
-    }
-    return 0;
-}

@@ -430,6 +430,21 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
                                   smoothing);
 }
 
+static size_t sample_work(struct bn_dev *d, int vocab, int rows)
+{
+    (void)d;
+    return bn_sample_work_cuda(vocab, rows);
+}
+
+static void sample(struct bn_dev *d, const struct bn_sample *s,
+                   const struct bn_sample_rows *r, int32_t *token, void *work)
+{
+    if (!d->failed
+        && DECLINED(d, bn_sample_cuda(s, r, token, work, stream(d)), "sample",
+                    "[%d, %d]", r->rows, r->vocab))
+        bn_cuda_on_host.sample(d, s, r, token, work);
+}
+
 static void sqnorm(struct bn_dev *d, double *out, const float *g, size_t n)
 {
     if (!d->failed
@@ -486,6 +501,8 @@ const struct bn_ops bn_cuda_ops = {
     .copy_rows = copy_rows,
     .head_stats = head_stats,
     .head_grad = head_grad,
+    .sample_work = sample_work,
+    .sample = sample,
     .sqnorm = sqnorm,
     .clip_scale = clip_scale,
     .adamw = adamw,

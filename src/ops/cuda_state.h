@@ -34,6 +34,7 @@ struct bn_cuda {
     } stage[BN_CUDA_STAGES];
     int next_stage;
     size_t arenas, peak;
+    uint64_t sent, fetched; /* bytes of from_host and to_host */
     struct bn_cuda_fallback fallback[BN_CUDA_SLOTS];
     int nfallback;
     const char *forced; /* slots sent to the CPU, or NULL; the environment's */

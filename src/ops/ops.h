@@ -32,6 +32,7 @@
 #include "kernels/attn.h"
 #include "kernels/dropout.h"
 #include "kernels/head.h"
+#include "kernels/sample.h"
 
 struct bn_dev;
 
@@ -167,6 +168,14 @@ struct bn_ops {
                       const struct bn_head_rows *h, void *dlogits, int ld_out,
                       const float *logits, const float *lse, const float *g,
                       float smoothing);
+
+    /* --- sampling ------------------------------------------------------- */
+    /* Bytes of scratch that 'sample' takes. */
+    size_t (*sample_work)(struct bn_dev *d, int vocab, int rows);
+    /* token[rows] from logits (kernels/sample.h); s and r are host memory,
+     * what r points to device memory. The same tokens on every device. */
+    void (*sample)(struct bn_dev *d, const struct bn_sample *s,
+                   const struct bn_sample_rows *r, int32_t *token, void *work);
 
     /* --- optimizer ------------------------------------------------------ */
     /* *out += sum of g^2 over n floats (double, fixed order) */

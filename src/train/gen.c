@@ -33,11 +33,12 @@ struct run {
     struct bn_gen_stats *stats;
     struct bn_arena work;
     struct bn_decode decode;
-    struct bn_sampler sampler;
     int slots;
     struct seat *seat;    /* [slots] */
     struct bn_feed *feed; /* [slots] */
     int nfeed;
+    struct bn_draw *draw; /* [slots] of those that are to speak, */
+    int32_t *token;       /* and what they say */
 };
 
 const char *bn_gen_reason_name(enum bn_gen_reason r)
@@ -177,19 +178,16 @@ static int leave(struct run *r, struct seat *s, struct bn_gen_answer *a,
     return r->sink->done(r->sink->arg, a, err);
 }
 
-/* The next token of a seat, from its logits. */
-static int speak(struct run *r, struct seat *s, const float *logits,
+/* A seat says its next token: -1 where its logits had none. */
+static int speak(struct run *r, struct seat *s, int32_t id,
                  struct bn_err *err)
 {
-    size_t at = s->ids.n - s->prompt;
-    double u = bn_rng_uniform(r->c->seed, s->row, at);
-    int32_t id = bn_sample_pick(&r->sampler, &r->c->sample, logits, s->ids.v,
-                                (int)s->ids.n, u, err);
     struct bn_gen_answer a = {0};
 
     if (id < 0)
-        return bn_err_prefix(err, "row %zu, new token %zu", s->row + 1,
-                             at + 1);
+        return bn_fail(err, BN_ERR_NUMERIC, "row %zu, new token %zu: logits "
+                       "are not finite", s->row + 1,
+                       s->ids.n - s->prompt + 1);
     put_id(&s->ids, id);
     r->stats->new_tokens++;
     /* Of an id that ends it nothing is said, special or not. */
@@ -200,21 +198,36 @@ static int speak(struct run *r, struct seat *s, const float *logits,
     return show(r, s, err);
 }
 
+/* Draw for those fed to their end; what a row draws depends on the seed, its
+ * number and its length alone. */
+static int draw(struct run *r, struct bn_err *err)
+{
+    int n = 0;
+
+    for (int i = 0; i < r->nfeed; i++) {
+        const struct seat *s = &r->seat[r->feed[i].slot];
+
+        if (r->feed[i].want)
+            r->draw[n++] = (struct bn_draw){
+                s->ids.v, (int)s->ids.n,
+                bn_rng_uniform(r->c->seed, s->row, s->ids.n - s->prompt)};
+    }
+    return bn_decode_draw(&r->decode, &r->c->sample, r->draw, r->token, err);
+}
+
 static int step(struct run *r, struct bn_err *err)
 {
-    const float *logits;
+    const int32_t *token = r->token;
 
     plan_step(r);
-    if (bn_decode_step(&r->decode, r->feed, r->nfeed, &logits, err) < 0)
+    if (bn_decode_step(&r->decode, r->feed, r->nfeed, NULL, err) < 0
+        || draw(r, err) < 0)
         return -1;
     r->stats->steps++;
-    for (int i = 0; i < r->nfeed; i++) {
-        if (!r->feed[i].want)
-            continue;
-        if (speak(r, &r->seat[r->feed[i].slot], logits, err) < 0)
+    for (int i = 0; i < r->nfeed; i++)
+        if (r->feed[i].want
+            && speak(r, &r->seat[r->feed[i].slot], *token++, err) < 0)
             return -1;
-        logits += r->g->cfg.vocab_size;
-    }
     return 0;
 }
 
@@ -273,8 +286,9 @@ static int lay_out(struct run *r, const struct bn_ids *prompts, size_t n,
     if (dev->op.arena_init(dev, &r->work, "keys and values", bytes, err) < 0
         || bn_decode_init(&r->decode, r->g->model, &size, &r->work, err) < 0)
         return -1;
-    bn_sampler_init(&r->sampler, r->g->cfg.vocab_size);
     r->feed = BN_NEWN(struct bn_feed, (size_t)r->slots);
+    r->draw = BN_NEWN(struct bn_draw, (size_t)r->slots);
+    r->token = BN_NEWN(int32_t, (size_t)r->slots);
     return 0;
 }
 
@@ -286,7 +300,8 @@ static void clean_up(struct run *r)
     }
     free(r->seat);
     free(r->feed);
-    bn_sampler_release(&r->sampler);
+    free(r->draw);
+    free(r->token);
     bn_decode_release(&r->decode);
     r->g->dev->op.arena_release(r->g->dev, &r->work);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A test of the tests: each kernel with a planted fault must be found wrong.
 cd "${BN_BUILDDIR:-.}/kernels/cuda/test" || exit 99
-echo 1..6
+echo 1..7
 n=0
 # try MUTANT TEST: TEST of the program must fail
 try() {
@@ -16,6 +16,7 @@ try() {
     fi
 }
 try barrier test_rmsnorm
+try look test_sample
 try mask test_edges
 try race test_edges
 try row test_rmsnorm

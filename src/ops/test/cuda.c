@@ -16,9 +16,9 @@
 #define ALL_SLOTS                                                             \
     "cast linear linear_f32 linear_dx linear_dw bias_grad embed embed_grad "  \
     "rmsnorm rmsnorm_grad headnorm headnorm_grad rope attn attn_grad swiglu " \
-    "swiglu_grad add dropout gather scatter head_stats head_grad sqnorm clip_scale "  \
-    "adamw"
-enum { SLOTS = 26, MOST = 80 };
+    "swiglu_grad add dropout gather scatter head_stats head_grad sample sqnorm "  \
+    "clip_scale adamw"
+enum { SLOTS = 27, MOST = 80 };
 
 /* The same memory on both devices. */
 struct twin {
@@ -316,6 +316,38 @@ static void training(enum bn_dtype t)
     near(v, 1e-6, "adamw v");
 }
 
+static void sampling(void)
+{
+    enum { ROWS = 4, V = 90, LD = 93 };
+    static const struct bn_sample how[] = {{0, 0, 1, 0, 1.2},
+                                           {0.8, 20, 0.9, 0.01, 1.1}};
+    static const int32_t ptr[] = {0, 3, 3, 4, 6};
+    struct twin *x = twin(BN_F32, ROWS * LD, 3), *u = twin(BN_F64, ROWS, 1);
+    struct twin *seen = twin(BN_I32, 6, -V), *p = twin(BN_I32, ROWS + 1, -7);
+    struct twin *token = twin(BN_I32, ROWS, -V);
+    void *work[2];
+
+    for (int on = 0; on < 2; on++) {
+        struct bn_dev *d = on ? gpu : cpu;
+
+        work[on] = bn_arena_get(&arena[on], d->op.sample_work(d, V, ROWS));
+        for (int i = 0; i < ROWS; i++)
+            ((double *)u->h)[i] = 0.11 + 0.2 * i;
+        d->op.from_host(d, M(u), BN_F64, u->h, BN_F64, ROWS);
+        d->op.from_host(d, M(p), BN_I32, ptr, BN_I32, ROWS + 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct bn_sample_rows r[2] = {{ROWS, V, LD, x->h, u->h, p->h, seen->h},
+                                      {ROWS, V, LD, x->g, u->g, p->g,
+                                       seen->g}};
+        int32_t got[ROWS];
+
+        BOTH(sample, (d, &how[i], &r[on], M(token), work[on]));
+        gpu->op.to_host(gpu, got, BN_I32, token->g, BN_I32, ROWS);
+        assert_memory_equal(got, token->h, sizeof(got));
+    }
+}
+
 static void every_slot(const char *host_slots)
 {
     static const enum bn_dtype types[] = {BN_F32, BN_BF16};
@@ -329,6 +361,7 @@ static void every_slot(const char *host_slots)
         layers(types[i]);
         attention(types[i]);
         training(types[i]);
+        sampling();
         assert_int_equal(bn_cuda_fallbacks(gpu, f, 40),
                          host_slots != NULL ? SLOTS : 0);
         end();
@@ -365,6 +398,10 @@ static void test_copies(void **state)
     gpu->op.from_host(gpu, h, BN_BF16, b, BN_BF16, N);
     gpu->op.cast(gpu, f, BN_F32, h, BN_BF16, N);
     gpu->op.to_host(gpu, y, BN_F32, f, BN_F32, N);
+    struct bn_cuda_memory mem;
+    bn_cuda_memory(gpu, &mem);
+    assert_int_equal(mem.sent, N * 6);
+    assert_int_equal(mem.fetched, N * 8);
     for (int i = 0; i < N; i++)
         assert_true(y[i] == bn_bf16_to_float(bn_float_to_bf16(
                                 (float)(i % 2001 - 1000) * 0.25f)));
