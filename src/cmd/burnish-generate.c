@@ -34,9 +34,9 @@ static const char usage[] =
     "config.json and generation_config.json and at the tokenizer's eos_token.\n"
     "Figures of --evaluate have 95 % confidence intervals: Wilson's for shares,\n"
     "mean -+ 1.96 s/sqrt(n) for means, a jackknife over answers for distinct-n.\n"
-    "A model may be divided over ranks on CPUs, started by mpirun or\n"
-    "srun --mpi=pmix: --tensor-parallel-size times --pipeline-parallel-size of\n"
-    "them. The first one reads prompts and writes answers.\n\n";
+    "A model may be divided over ranks, started by mpirun or srun --mpi=pmix:\n"
+    "--tensor-parallel-size times --pipeline-parallel-size of them, on CPUs or a\n"
+    "GPU each. The first one reads prompts and writes answers.\n\n";
 
 struct args {
     struct bn_opt_list operands, stop, stop_id;
@@ -279,14 +279,20 @@ static int device_of(const char *name, enum bn_run_device *kind,
     return 0;
 }
 
+static int join(struct job *j, struct bn_err *err)
+{
+    const struct args *a = j->a;
+    struct bn_device_want want = {.threads = (int)a->threads, .quiet = true};
+
+    if (device_of(a->device, &want.kind, err) < 0)
+        return -1;
+    return bn_generator_join(&j->g, (int)a->tp, (int)a->pp,
+                             (double)a->timeout, &want, err);
+}
+
 static int load(struct job *j, enum bn_dtype t, struct bn_err *err)
 {
-    struct bn_device_want want = {.threads = (int)j->a->threads,
-                                  .quiet = true};
     int capacity = 1;
-
-    if (device_of(j->a->device, &want.kind, err) < 0)
-        return -1;
 
     for (size_t i = 0; i < j->prompts.n; i++) {
         int limit = bn_gen_limit(&j->g, &j->conf, j->prompts.v[i].n);
@@ -294,7 +300,7 @@ static int load(struct job *j, enum bn_dtype t, struct bn_err *err)
         capacity = limit > capacity ? limit : capacity;
     }
     return bn_generator_load(&j->g, j->a->model, j->a->adapter, t, capacity,
-                             &want, err);
+                             err);
 }
 
 static void report(const struct bn_gen_stats *s, size_t rows)
@@ -366,8 +372,7 @@ static int run(const struct args *a, struct bn_err *err)
     if (rc == 0)
         rc = set_stops(&j, err);
     if (rc == 0)
-        rc = bn_generator_join(&j.g, (int)a->tp, (int)a->pp,
-                               (double)a->timeout, err);
+        rc = join(&j, err);
     if (rc == 0)
         rc = share_prompts(&j, err);
     if (rc == 0)

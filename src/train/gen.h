@@ -27,10 +27,10 @@ struct bn_generator {
     /* by bn_generator_join */
     struct bn_boot *boot;
     struct bn_boot_info info;
+    struct bn_dev *dev;
     struct bn_comm *world;
     struct bn_mesh mesh;
     /* by bn_generator_load */
-    struct bn_dev *dev;
     struct bn_arena state; /* weights */
     struct bn_adapter adapter; /* lora.r 0: none */
     struct bn_model *model;
@@ -42,19 +42,18 @@ struct bn_generator {
  * closed. */
 int bn_generator_open(struct bn_generator *g, const char *model_dir,
                       const char *tokenizer_dir, struct bn_err *err);
-/* Meet the other ranks of this start, tp * pp of them (class usage if there
- * are more or fewer), which waits for 'timeout' seconds. Alone: tp and pp are
- * 1. Collective. */
+/* Open the device and meet the other ranks of this start, tp * pp of them
+ * (class usage if there are more or fewer), which waits for 'timeout' seconds.
+ * Alone: tp and pp are 1. device->rank, local_rank and, if 0, threads are
+ * filled in. Collective. */
 int bn_generator_join(struct bn_generator *g, int tp, int pp, double timeout,
+                      const struct bn_device_want *device,
                       struct bn_err *err);
 /* After bn_generator_join: load this rank's part of the weights as 't', strictly
  * (ckpt/hf.h), and of those of a PEFT folder (NULL: none) beside them, for
- * sequences of at most 'capacity' tokens. device->rank, local_rank and, if 0,
- * threads are filled in. Several ranks compute on CPUs only (class usage). */
+ * sequences of at most 'capacity' tokens. */
 int bn_generator_load(struct bn_generator *g, const char *model_dir,
-                      const char *adapter_dir,
-                      enum bn_dtype t, int capacity,
-                      const struct bn_device_want *device,
+                      const char *adapter_dir, enum bn_dtype t, int capacity,
                       struct bn_err *err);
 void bn_generator_close(struct bn_generator *g);
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "ckpt/peft.h"
+#include "train/meet.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +99,29 @@ int bn_generator_open(struct bn_generator *g, const char *model_dir,
     return 0;
 }
 
+static int open_device(struct bn_generator *g,
+                       const struct bn_device_want *device,
+                       struct bn_err *err)
+{
+    struct bn_device_want want = *device;
+    int ranks = g->info.local_size;
+
+    want.rank = g->info.rank;
+    want.local_rank = g->info.local_rank;
+    /* ranks that a launcher left unbound share the node's CPUs */
+    if (ranks > 1 && want.threads == 0
+        && getenv("SLURM_CPUS_PER_TASK") == NULL
+        && bn_cpu_count() == sysconf(_SC_NPROCESSORS_ONLN))
+        want.threads = bn_cpu_count() > ranks ? bn_cpu_count() / ranks : 1;
+    g->dev = bn_device_open(&want, err);
+    if (g->dev == NULL)
+        return -1;
+    g->dev->keep_packed = true; /* a step is few rows by all the weights */
+    return 0;
+}
+
 int bn_generator_join(struct bn_generator *g, int tp, int pp, double timeout,
-                      struct bn_err *err)
+                      const struct bn_device_want *device, struct bn_err *err)
 {
     g->boot = bn_boot_create(&g->info, timeout, err);
     if (g->boot == NULL)
@@ -110,11 +132,14 @@ int bn_generator_join(struct bn_generator *g, int tp, int pp, double timeout,
                        "--tensor-parallel-size %d and "
                        "--pipeline-parallel-size %d need %lld",
                        g->info.size, tp, pp, (long long)tp * pp);
-    if (g->info.size > 1 && bn_boot_fence(g->boot, err) < 0)
+    if (open_device(g, device, err) < 0)
         return -1;
-    g->world = g->info.size == 1 ? bn_comm_self()
-                                 : bn_comm_mpi(g->info.rank, g->info.size,
-                                               timeout, NULL, err);
+    const struct bn_meeting meeting = {.boot = g->boot,
+                                       .info = &g->info,
+                                       .dev = g->dev,
+                                       .timeout = timeout};
+
+    g->world = bn_meet(&meeting, err);
     if (g->world == NULL)
         return -1;
     return bn_mesh_init(&g->mesh, g->world, 1, tp, pp, 1, err);
@@ -195,29 +220,9 @@ static int fill(struct bn_generator *g, const char *dir, bool adapter,
 }
 
 int bn_generator_load(struct bn_generator *g, const char *model_dir,
-                      const char *adapter_dir,
-                      enum bn_dtype t, int capacity,
-                      const struct bn_device_want *device,
+                      const char *adapter_dir, enum bn_dtype t, int capacity,
                       struct bn_err *err)
 {
-    struct bn_device_want want = *device;
-    int ranks = g->info.local_size;
-
-    want.rank = g->info.rank;
-    want.local_rank = g->info.local_rank;
-    /* ranks that a launcher left unbound share the node's CPUs */
-    if (ranks > 1 && want.threads == 0
-        && getenv("SLURM_CPUS_PER_TASK") == NULL
-        && bn_cpu_count() == sysconf(_SC_NPROCESSORS_ONLN))
-        want.threads = bn_cpu_count() > ranks ? bn_cpu_count() / ranks : 1;
-    g->dev = bn_device_open(&want, err);
-    if (g->dev == NULL)
-        return -1;
-    if (g->info.size > 1 && strcmp(g->dev->name, "cpu") != 0)
-        return bn_fail(err, BN_ERR_USAGE, "%d ranks on GPUs are not "
-                       "supported: start one rank, or say --device cpu",
-                       g->info.size);
-    g->dev->keep_packed = true; /* a step is few rows by all the weights */
     if ((adapter_dir != NULL && open_adapter(g, adapter_dir, err) < 0)
         || make_model(g, t, capacity, err) < 0
         || fill(g, model_dir, false, err) < 0
@@ -234,10 +239,10 @@ void bn_generator_close(struct bn_generator *g)
     bn_lora_release(&g->adapter.lora);
     if (g->dev != NULL)
         g->dev->op.arena_release(g->dev, &g->state);
-    bn_device_close(g->dev);
     if (g->mesh.world != NULL)
         bn_mesh_release(&g->mesh);
     bn_comm_destroy(g->world);
+    bn_device_close(g->dev); /* the groups used it */
     bn_boot_destroy(g->boot);
     bn_tokenizer_close(g->tokenizer);
     bn_ids_release(&g->eos);

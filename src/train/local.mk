@@ -27,6 +27,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/gen_model.c \
 	src/train/gen_text.c src/train/gen_text.h \
 	src/train/load.c src/train/load.h \
+	src/train/meet.c src/train/meet.h \
 	src/train/observe.c src/train/observe.h src/train/observe_print.c \
 	src/train/peak.c src/train/peak.h \
 	src/train/phase.c src/train/phase.h \

@@ -6,8 +6,8 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "ckpt/peft.h"
-#include "comm/nccl.h"
 #include "train/device.h"
+#include "train/meet.h"
 #include "train/phase.h"
 
 #include <stdio.h>
@@ -106,59 +106,17 @@ static int open_device(struct bn_session *s, struct bn_err *err)
     return s->dev != NULL ? 0 : -1;
 }
 
-/* What rank 0 tells all when they meet. */
-struct hello {
-    char device[16]; /* on which it computes */
-    struct bn_nccl_id id;
-};
-
-/* Meet: ranks must compute on one kind of device. 'device: auto' is decided by
- * each rank, and a node may lack its driver. */
-static int meet(struct bn_session *s, struct hello *h, struct bn_err *err)
-{
-    bool gpu = strcmp(s->dev->name, "cuda") == 0;
-
-    *h = (struct hello){0};
-    snprintf(h->device, sizeof(h->device), "%s", s->dev->name);
-    if (gpu && s->info.size > 1 && s->info.rank == 0
-        && bn_nccl_id(&h->id, err) < 0)
-        return -1;
-    if (bn_boot_bcast(s->boot, h, sizeof(*h), err) < 0)
-        return -1;
-    if (strcmp(h->device, s->dev->name) != 0)
-        return bn_fail(err, BN_ERR_USAGE, "rank 0 computes on %s and this "
-                       "one on %s: give device: cuda or device: cpu",
-                       h->device, s->dev->name);
-    return 0;
-}
-
-static struct bn_comm *connect_ranks(struct bn_session *s,
-                                     const struct hello *h,
-                                     struct bn_err *err)
-{
-    double timeout = s->run->mesh.ddp_timeout;
-    const struct bn_nccl_options o = {.rank = s->info.rank,
-                                      .size = s->info.size,
-                                      .timeout = timeout,
-                                      .watch = &s->watch,
-                                      .boot = s->boot,
-                                      .dying = bn_phase_fail};
-
-    if (s->info.size == 1)
-        return bn_comm_self();
-    if (strcmp(s->dev->name, "cuda") == 0)
-        return bn_comm_nccl(&h->id, &o, s->dev, err);
-    return bn_comm_mpi(s->info.rank, s->info.size, timeout, &s->watch, err);
-}
-
 static int open_ranks(struct bn_session *s, struct bn_err *err)
 {
     const struct bn_run_mesh *m = &s->run->mesh;
-    struct hello h;
+    const struct bn_meeting meeting = {.boot = s->boot,
+                                       .info = &s->info,
+                                       .dev = s->dev,
+                                       .timeout = m->ddp_timeout,
+                                       .watch = &s->watch,
+                                       .dying = bn_phase_fail};
 
-    if (meet(s, &h, err) < 0)
-        return -1;
-    s->world = connect_ranks(s, &h, err);
+    s->world = bn_meet(&meeting, err);
     if (s->world == NULL)
         return -1;
     if (bn_mesh_init(&s->mesh, s->world, (int)m->data_parallel_size,
