@@ -5,8 +5,12 @@ src_optim_liboptim_a_SOURCES = src/optim/adamw.c src/optim/adamw.h src/optim/red
 OPTIM_LIBS = src/optim/liboptim.a $(MODEL_LIBS)
 
 if HAVE_CMOCKA
-check_PROGRAMS += src/optim/test/schedule.t
-TESTS += src/optim/test/schedule.t
+OPTIM_TESTS = src/optim/test/cuda.t src/optim/test/schedule.t
+check_PROGRAMS += $(OPTIM_TESTS)
+TESTS += $(OPTIM_TESTS)
+src_optim_test_cuda_t_SOURCES = src/optim/test/cuda.c
+src_optim_test_cuda_t_LDADD = $(OPTIM_LIBS) $(DATA_LIBS) $(OPS_EMU_LIBS) \
+	$(CMOCKA_LIBS)
 src_optim_test_schedule_t_SOURCES = src/optim/test/schedule.c
 src_optim_test_schedule_t_LDADD = $(OPTIM_LIBS) $(CMOCKA_LIBS)
 endif
