@@ -25,6 +25,7 @@ SHARNESS_TESTS = \
 	t/t6101-emulated-gpu-orpo.t \
 	t/t6110-emulated-generate.t \
 	t/t6120-emulated-ranks.t t/t6130-emulated-generate-ranks.t \
+	t/t6200-gpu-check.t \
 	t/t7001-resume.t \
 	t/t4310-lora.t \
 	t/t4202-train-features.t \

@@ -89,6 +89,14 @@ src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
 
 src_train_bench_bench_step_LDADD = $(CKPT_LIBS) $(DATA_LIBS)
 
+# Whole steps on a GPU (jobs/gpu-check.sh); over the emulator to see that it runs
+check_PROGRAMS += src/train/bench/bench-cuda-step-emu
+TESTS += src/train/bench/cuda-step-smoke.sh
+EXTRA_DIST += src/train/bench/cuda-step-smoke.sh
+src_train_bench_bench_cuda_step_emu_SOURCES = src/train/bench/cuda_step.c
+src_train_bench_bench_cuda_step_emu_LDADD = $(OPTIM_LIBS) $(DATA_LIBS) \
+	$(OPS_EMU_LIBS)
+
 BENCHES += bench-step
 EXTRA_DIST += src/train/bench/bench.sh src/train/bench/bench.py \
 	src/train/bench/peer.py

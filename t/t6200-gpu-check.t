@@ -1,0 +1,74 @@
+#!/bin/sh
+# shellcheck disable=SC2034
+test_description='the script for a GPU machine, rehearsed over the emulator'
+. "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
+bn_require CMOCKA "no test programs" \
+    test -x "$BN_BUILDDIR/kernels/cuda/test/sample.t"
+peers=${BN_PEERS_VENV:-none}/bin/python
+if "$peers" -c 'import torch' 2>/dev/null; then
+    test_set_prereq TORCH
+else
+    peers=false
+    test_set_prereq NO_TORCH
+fi
+check=$BN_SRCDIR/jobs/gpu-check.sh
+dir=$(mktemp -d) || exit 1 # no blanks in its name
+export check peers dir
+
+# rehearse OUT: with the programs of this build
+rehearse()
+{
+    PYTHON=$peers EMU=tree LIMIT=3000 BUILD=$BN_BUILDDIR sh "$check" "$dir/$1"
+}
+test_expect_success 'it runs through, and leaves a table and logs' '
+    rehearse out >table &&
+    grep "^ok    build" table && ! grep "^FAIL" table &&
+    grep "^ok    kernels against the reference, of sample" table &&
+    for bar in gemm_qkv attn_both_128 rmsnorm head adamw step_sft \
+        step_sft_mfu step_orpo step_orpo_memory first_step; do
+        grep "^bench $bar .* target [0-9.]* ours " table || return 1
+    done &&
+    test -s "$dir/out/ours" && test -e "$dir/out/bench.log" &&
+    ! test -e "$dir/out/weights"
+'
+test_expect_success 'every file that it compiles exists, and is compiled once' '
+    cp "$dir/out/commands" commands &&
+    sed -n "s/.* -c \([^ ]*\) -o \([^ ]*\)$/\1/p" commands >files &&
+    test "$(wc -l <files)" -gt 100 &&
+    while read -r f; do test -f "$f" || return 1; done <files &&
+    sed -n "s/.* -o //p" commands | sort | uniq -d >twice &&
+    test_must_be_empty twice
+'
+test_expect_success 'no time: nothing is begun, and that is a failure' '
+    test_expect_code 1 env EMU=tree BUILD="$BN_BUILDDIR" LIMIT=0 \
+        sh "$check" "$dir/late" >late &&
+    grep "^FAIL  bench " late &&
+    grep "no time is left" "$dir/late/bench.log"
+'
+test_expect_success 'without nvcc or a GPU it says which' '
+    test_expect_code 64 env NVCC=/none sh "$check" "$dir/none" 2>err &&
+    grep "gpu-check: no nvcc (/none): set NVCC or CUDA_HOME" err &&
+    test_expect_code 64 env EMU=tree sh "$check" "a b" 2>err &&
+    grep "blanks in the name of" err
+'
+test_expect_success NO_TORCH 'without PyTorch it says so' '
+    grep "^skip  peers: no PyTorch" table
+'
+test_expect_success TORCH 'steps come to the losses of PyTorch' '
+    grep "^ok    losses of steps" table &&
+    for bar in step_sft step_orpo first_step step_sft_loss step_orpo_loss; do
+        grep "^bench $bar .* (torch)" table || return 1
+    done
+'
+test_expect_success 'losses that differ fail' '
+    sed "s/^\(measure step_sft_loss\) .* nats/\1 6.5 nats/" \
+        "$dir/out/ours" >wrong && cp "$dir/out/ours" same &&
+    ! awk -f "$BN_SRCDIR/jobs/gpu/bars.awk" same wrong >bars &&
+    grep "^differs step_sft_loss" bars && cp same other &&
+    awk -f "$BN_SRCDIR/jobs/gpu/bars.awk" same other >bars &&
+    ! grep "^differs" bars
+'
+test_expect_success 'nothing is left behind' '
+    rm -r "$dir"
+'
+test_done
