@@ -63,7 +63,7 @@ AC_DEFUN([BN_CHECK_SLURM], [
   BN_WITH_DONE([slurm], [SLURM], [Debian: libslurm-dev])
 ])
 
-# CUDA, and with it NCCL and cuDNN.
+# CUDA, and with it NCCL.
 AC_DEFUN([BN_CHECK_CUDA], [
   AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
     [CUDA back end, toolkit in DIR @<:@auto, /usr/local/cuda@:>@])], [],
@@ -72,7 +72,6 @@ AC_DEFUN([BN_CHECK_CUDA], [
   AC_ARG_VAR([NVCC_ARCH], [code generation flags for nvcc])
   bn_have_cuda=no
   bn_have_nccl=no
-  bn_have_cudnn=no
   AS_CASE([$with_cuda], [yes|auto|no], [bn_cuda=/usr/local/cuda],
     [bn_cuda=$with_cuda])
   AS_IF([test "x$with_cuda" != xno], [
@@ -88,8 +87,6 @@ AC_DEFUN([BN_CHECK_CUDA], [
     AS_IF([test "x$bn_have_cuda" = xyes], [
       AC_CHECK_HEADER([nccl.h], [AC_CHECK_LIB([nccl],
         [ncclCommInitRankConfig], [bn_have_nccl=yes], [:])])
-      AC_CHECK_HEADER([cudnn.h], [AC_CHECK_LIB([cudnn], [cudnnCreate],
-        [bn_have_cudnn=yes], [:])])
       CUDA_CPPFLAGS="-I$bn_cuda/include"
       # cublasLt is loaded when a device is opened: src/ops/cublaslt.c
       CUDA_LIBS="-L$bn_cuda/lib64 -lcudart -lstdc++"
@@ -104,7 +101,4 @@ AC_DEFUN([BN_CHECK_CUDA], [
   AS_IF([test "x$bn_have_nccl" = xyes],
     [AC_DEFINE([HAVE_NCCL], [1], [Define if built with NCCL])])
   AM_CONDITIONAL([HAVE_NCCL], [test "x$bn_have_nccl" = xyes])
-  AS_IF([test "x$bn_have_cudnn" = xyes],
-    [AC_DEFINE([HAVE_CUDNN], [1], [Define if cuDNN was found])])
-  AM_CONDITIONAL([HAVE_CUDNN], [test "x$bn_have_cudnn" = xyes])
 ])
