@@ -17,7 +17,8 @@ static bool leads(const struct bn_session *s)
     return s->info.rank == 0;
 }
 
-/* The best checkpoint's weights, if they are asked for and not these. */
+/* The best checkpoint's weights, if they are asked for and not these; all
+ * ranks have them then, or all fail. */
 static int load_best(struct bn_session *s, const struct bn_saved *state,
                      struct bn_err *err)
 {
@@ -39,7 +40,7 @@ static int load_best(struct bn_session *s, const struct bn_saved *state,
                 state->best);
     bn_ckpt_close(c);
     free(path);
-    return rc;
+    return bn_session_agree(s, rc, NULL, err);
 }
 
 /* The folder is whole before the former one goes. */
