@@ -149,16 +149,14 @@ static int split_merge(const json_t *m, const char *half[2], size_t len[2])
 static void put_pair(struct bn_bpe *b, uint32_t left, uint32_t right,
                      uint32_t rank)
 {
-    uint64_t key = bn_bpe_key(left, right);
-    uint32_t hash = bn_bpe_hash(key), bit = hash >> b->maybe_shift;
-    size_t places = ((size_t)b->pair_mask + 1) * BN_BPE_BUCKET;
-    size_t i = (size_t)(hash & b->pair_mask) * BN_BPE_BUCKET;
+    uint64_t key = (uint64_t)left << BN_BPE_ID_BITS | right;
+    uint32_t i = bn_bpe_hash(left, right) & b->pair_mask;
 
     /* The last of equal merges counts. */
-    while (b->pairs[i] != BN_BPE_NO_PAIR
-           && b->pairs[i] >> BN_BPE_RANK_BITS != key)
-        i = (i + 1) % places;
+    while (b->pairs[i] != 0 && b->pairs[i] >> BN_BPE_RANK_BITS != key)
+        i = (i + 1) & b->pair_mask;
     b->pairs[i] = key << BN_BPE_RANK_BITS | (rank + 1);
+    uint32_t bit = bn_bpe_hash(left, right) >> b->maybe_shift;
     b->maybe[bit / 64] |= (uint64_t)1 << bit % 64;
 }
 
@@ -196,21 +194,6 @@ static int add_merge(struct bn_bpe *b, const json_t *m, uint32_t rank,
     return 0;
 }
 
-/* An empty table of 'places', its buckets within cache lines. */
-static void create_pairs(struct bn_bpe *b, uint32_t places)
-{
-    size_t bytes = (places + BN_BPE_BUCKET) * sizeof(uint64_t), line = 64;
-
-    b->pair_mask = places / BN_BPE_BUCKET - 1;
-    b->pairs_block = bn_malloc(bytes + line);
-    b->pairs = (uint64_t *)(((uintptr_t)b->pairs_block + line - 1)
-                            / line * line);
-    memset(b->pairs, 0xff, bytes);
-    b->no_pairs = b->pairs + places;
-    /* Eight bits or more for each place of the table. */
-    b->maybe_shift = 32 - 3 - __builtin_ctz(places);
-}
-
 static int load_merges(struct bn_bpe *b, const json_t *model,
                        const char *where, struct bn_err *err)
 {
@@ -227,7 +210,10 @@ static int load_merges(struct bn_bpe *b, const json_t *model,
                        "more than %d", where, n, (1 << BN_BPE_RANK_BITS) - 2);
     b->nmerge = (uint32_t)n;
     b->made = BN_NEWN(uint32_t, n + 1);
-    create_pairs(b, table_size(n));
+    b->pair_mask = table_size(n) - 1;
+    b->pairs = BN_NEWN(uint64_t, (size_t)b->pair_mask + 1);
+    /* Eight bits or more for each place of the table. */
+    b->maybe_shift = 32 - 3 - __builtin_ctz(b->pair_mask + 1);
     b->maybe = BN_NEWN(uint64_t, ((size_t)1 << (32 - b->maybe_shift)) / 64);
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         rc = add_merge(b, json_array_get(merges, i), i, &made, where, err);
@@ -311,31 +297,6 @@ static void load_chars(struct bn_bpe *b)
     }
 }
 
-/* See bn_bpe.basic. A byte or two are left out where there are 256. */
-static void load_first(struct bn_bpe *b)
-{
-    int32_t id[256] = {0};
-    int n = 1;
-
-    b->basic = BN_NEWN(uint8_t, (size_t)b->nid);
-    for (int c = 0; c < 256; c++) {
-        int32_t sym = b->bytes_whole             ? b->byte_sym[c]
-                      : c < 128 && b->char_sym != NULL ? b->char_sym[c]
-                                                       : -1;
-
-        if (sym < 0 || n == 256)
-            continue;
-        b->basic[sym] = (uint8_t)n;
-        id[n++] = sym;
-    }
-    b->first = BN_NEWN(uint32_t, 256 * 256);
-    for (int l = 1; l < n; l++)
-        for (int r = 1; r < n; r++)
-            b->first[l << 8 | r] = bn_bpe_rank(b, (uint32_t)id[l],
-                                               (uint32_t)id[r])
-                                   + 1;
-}
-
 int bn_bpe_init(struct bn_bpe *b, const json_t *model, const char *where,
                 struct bn_err *err)
 {
@@ -349,7 +310,6 @@ int bn_bpe_init(struct bn_bpe *b, const json_t *model, const char *where,
     }
     load_bytes(b);
     load_chars(b);
-    load_first(b);
     return 0;
 }
 
@@ -359,9 +319,7 @@ void bn_bpe_release(struct bn_bpe *b)
     free(b->off);
     free(b->len);
     free(b->map);
-    free(b->pairs_block);
-    free(b->basic);
-    free(b->first);
+    free(b->pairs);
     free(b->maybe);
     free(b->char_sym);
     free(b->made);

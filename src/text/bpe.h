@@ -19,8 +19,6 @@ enum {
     BN_BPE_RANK_BITS = 22, /* at most 2^22 - 1 merges */
 };
 #define BN_BPE_NO_RANK UINT32_MAX
-enum { BN_BPE_BUCKET = 4 };         /* half a cache line */
-#define BN_BPE_NO_PAIR UINT64_MAX   /* an empty place; no pair has this key */
 
 struct bn_bpe {
     int32_t nid;       /* one past the largest id */
@@ -31,12 +29,8 @@ struct bn_bpe {
     uint32_t max_len;  /* bytes of the longest token */
     uint32_t *map;     /* hash table of id + 1 by text */
     uint32_t map_mask;
-    uint64_t *pairs;   /* hash table: buckets of BN_BPE_BUCKET merges: left,
-                        * right, rank + 1. Filled from the front; a full one
-                        * goes on in the next. */
-    void *pairs_block; /* what was allocated for it */
-    const uint64_t *no_pairs; /* an empty bucket */
-    uint32_t pair_mask; /* buckets - 1 */
+    uint64_t *pairs;   /* hash table: left, right, rank + 1; 0 is empty */
+    uint32_t pair_mask;
     uint64_t *maybe;   /* bits by hash: clear where no pair is. Small enough
                         * to stay near the processor. */
     int maybe_shift;
@@ -44,9 +38,6 @@ struct bn_bpe {
     uint32_t nmerge;
     int32_t *char_sym;          /* [65536] id of a character below U+10000,
                                  * -1: none; NULL with prefix or suffix */
-    uint8_t *basic;    /* [nid] a number for each of the usual first symbols:
-                        * bytes, or ASCII characters; 0 for all others */
-    uint32_t *first;   /* [256][256] rank + 1 of two of them, 0: none */
     int32_t byte_sym[256];      /* id of a byte's byte-level name, or -1 */
     bool bytes_whole;           /* every byte has one */
     int32_t fallback[256];      /* id of <0xNN>, or -1 */
@@ -63,59 +54,31 @@ void bn_bpe_release(struct bn_bpe *b);
 /* The id of a token's exact bytes; -1: none. */
 int32_t bn_bpe_id(const struct bn_bpe *b, const char *s, size_t n);
 
-static inline uint64_t bn_bpe_key(uint32_t left, uint32_t right)
+static inline uint32_t bn_bpe_hash(uint32_t left, uint32_t right)
 {
-    return (uint64_t)left << BN_BPE_ID_BITS | right;
-}
+    uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
 
-static inline uint32_t bn_bpe_hash(uint64_t key)
-{
-    return (uint32_t)(key * 0x9e3779b97f4a7c15u >> 32);
-}
-
-/* The bucket where the merge of two symbols is, if any. */
-static inline const uint64_t *bn_bpe_bucket(const struct bn_bpe *b,
-                                            uint32_t hash)
-{
-    return b->pairs + (size_t)(hash & b->pair_mask) * BN_BPE_BUCKET;
-}
-
-/* False: there is surely no merge of two symbols with this hash. */
-static inline bool bn_bpe_maybe(const struct bn_bpe *b, uint32_t hash)
-{
-    uint32_t bit = hash >> b->maybe_shift;
-
-    return b->maybe[bit / 64] >> bit % 64 & 1;
-}
-
-/* Rank + 1 of the merge 'key' if it is in this bucket, else 0; without a
- * branch that a processor could guess wrong. */
-static inline uint32_t bn_bpe_in_bucket(const uint64_t *e, uint64_t key)
-{
-    uint64_t got = 0;
-
-    for (int k = 0; k < BN_BPE_BUCKET; k++)
-        got |= -(uint64_t)(e[k] >> BN_BPE_RANK_BITS == key) & e[k];
-    return (uint32_t)got & ((1u << BN_BPE_RANK_BITS) - 1);
+    return (uint32_t)(h >> 32);
 }
 
 /* Rank of the merge of two symbols, BN_BPE_NO_RANK if there is none. */
 static inline uint32_t bn_bpe_rank(const struct bn_bpe *b, uint32_t left,
                                    uint32_t right)
 {
-    uint64_t key = bn_bpe_key(left, right);
-    uint32_t h = bn_bpe_hash(key);
+    uint64_t key = (uint64_t)left << BN_BPE_ID_BITS | right;
+    uint32_t h = bn_bpe_hash(left, right), bit = h >> b->maybe_shift;
+    uint32_t i = h & b->pair_mask;
 
-    if (!bn_bpe_maybe(b, h))
+    if ((b->maybe[bit / 64] >> bit % 64 & 1) == 0)
         return BN_BPE_NO_RANK;
-    for (;; h++) {
-        const uint64_t *e = bn_bpe_bucket(b, h);
-        uint32_t got = bn_bpe_in_bucket(e, key);
+    for (;;) {
+        uint64_t v = b->pairs[i];
 
-        if (got != 0)
-            return got - 1;
-        if (e[BN_BPE_BUCKET - 1] == BN_BPE_NO_PAIR)
+        if (v == 0)
             return BN_BPE_NO_RANK;
+        if (v >> BN_BPE_RANK_BITS == key)
+            return (uint32_t)(v & ((1u << BN_BPE_RANK_BITS) - 1)) - 1;
+        i = (i + 1) & b->pair_mask;
     }
 }
 
@@ -130,7 +93,7 @@ struct bn_bpe_work {
     size_t heap_cap;
     struct bn_bpe_mark *mark;
     size_t mark_cap;
-    struct bn_bpe_block *block;
+    struct bn_bpe_memo *memo;
     uint64_t *near;
     uint32_t *win, *win_len;
     size_t win_cap, win_len_cap;

@@ -1,28 +1,55 @@
 /* Applying merges to a word.
  *
  * Short words: an array of ranks, its smallest entry again and again. Long
- * words: windows (bpe_windows.c).
+ * words: windows. Two facts make windows exact for any list of merges. A
+ * merge never restores a boundary, so in the encoding of a word every run of
+ * neighbouring tokens is the encoding of its own text. And if every two
+ * neighbours of a token sequence are the encoding of their joined text, the
+ * sequence is the encoding of the whole: the first merge that crossed a
+ * boundary would be the next one of the two neighbours alone as well. So the
+ * encodings of two overlapping windows may be joined wherever they agree on
+ * one token.
  */
 #include "config.h"
-#include "text/bpe_impl.h"
+#include "text/bpe.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "text/simd.h"
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef BN_HAVE_V3
+#include <immintrin.h>
+#endif
 
-enum { SMALL = BN_BPE_SMALL };
+/* A window that has to grow is still a small one at twice the width. */
+enum { SMALL = 64, WINDOW = 32 };
 
 /* A linked list of symbols; id of a removed one is GONE. */
 struct bn_bpe_node {
     uint32_t id;
     int32_t prev, next;
 };
-#define GONE BN_BPE_GONE
+#define GONE UINT32_MAX
+
+/* The start of a window whose left boundary is known to be right. */
+struct bn_bpe_mark {
+    size_t in, out;  /* symbols taken and ids given before it */
+    size_t width;    /* symbols to look at */
+    uint32_t expect; /* the id it must start with */
+};
+
+/* Windows met before: text that repeats is merged once. */
+struct bn_bpe_memo {
+    uint32_t sym[WINDOW], id[WINDOW];
+    uint32_t len[WINDOW];
+    uint32_t n; /* ids; 0: empty */
+};
+enum { MEMO_BITS = 8 };
 
 void bn_bpe_work_release(struct bn_bpe_work *w)
 {
-    free(w->block);
+    free(w->memo);
     free(w->near);
     free(w->sym);
     free(w->node);
@@ -33,6 +60,45 @@ void bn_bpe_work_release(struct bn_bpe_work *w)
     free(w->text);
     *w = (struct bn_bpe_work){0};
 }
+
+typedef int32_t v8i32 __attribute__((vector_size(32)));
+
+#define BN_INLINE static inline __attribute__((always_inline))
+
+/* The least of v[0..n), n a multiple of 8 and at least 8. */
+BN_INLINE int32_t least(const int32_t *v, size_t n)
+{
+    v8i32 m, x;
+    int32_t best;
+
+    memcpy(&m, v, sizeof(m));
+    for (size_t i = 8; i < n; i += 8) {
+        memcpy(&x, v + i, sizeof(x));
+        v8i32 less = x < m;
+        m = (x & less) | (m & ~less);
+    }
+    best = m[0];
+    for (int i = 1; i < 8; i++)
+        best = m[i] < best ? m[i] : best;
+    return best;
+}
+
+#ifdef BN_HAVE_V3
+/* The same in fewer steps. */
+BN_V3 static inline int32_t least_v3(const int32_t *v, size_t n)
+{
+    const __m256i *p = (const __m256i *)(const void *)v;
+    __m256i m = _mm256_loadu_si256(p);
+
+    for (size_t i = 1; i < n / 8; i++)
+        m = _mm256_min_epi32(m, _mm256_loadu_si256(p + i));
+    __m128i x = _mm_min_epi32(_mm256_castsi256_si128(m),
+                              _mm256_extracti128_si256(m, 1));
+    x = _mm_min_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+    x = _mm_min_epi32(x, _mm_shuffle_epi32(x, 0xb1));
+    return _mm_cvtsi128_si32(x);
+}
+#endif
 
 /* Ranks asked for before, those of pairs that do not merge too, in a table
  * small enough to stay near the processor: left, right, rank + 1 or 0. */
@@ -49,8 +115,8 @@ static void near_create(struct bn_bpe_work *w)
 BN_INLINE uint32_t near_rank(const struct bn_bpe *b, uint64_t *near,
                              uint32_t left, uint32_t right)
 {
-    uint64_t key = bn_bpe_key(left, right);
-    uint64_t *e = &near[bn_bpe_hash(key) >> (32 - NEAR_BITS)];
+    uint64_t key = (uint64_t)left << BN_BPE_ID_BITS | right;
+    uint64_t *e = &near[bn_bpe_hash(left, right) >> (32 - NEAR_BITS)];
 
     if (__builtin_expect(*e >> BN_BPE_RANK_BITS != key, 0))
         *e = key << BN_BPE_RANK_BITS
@@ -123,7 +189,7 @@ BN_INLINE size_t merge_few(const struct bn_bpe *b, uint64_t *near,
 BN_V3 static size_t merge_few_v3(const struct bn_bpe *b, uint64_t *near,
                                  uint32_t *id, uint32_t *len, size_t n)
 {
-    return merge_few(b, near, id, len, n, bn_least_v3);
+    return merge_few(b, near, id, len, n, least_v3);
 }
 #endif
 
@@ -137,7 +203,7 @@ static size_t merge_small(const struct bn_bpe *b, struct bn_bpe_work *w,
     if (b->v3)
         return merge_few_v3(b, near, id, len, n);
 #endif
-    return merge_few(b, near, id, len, n, bn_least);
+    return merge_few(b, near, id, len, n, least);
 }
 
 /* A binary heap of rank << 32 | position, smallest first. */
@@ -251,11 +317,90 @@ void bn_bpe_merge_heap(const struct bn_bpe *b, struct bn_bpe_work *w)
         w->n = merge_heap(b, w, w->sym, NULL, w->n);
 }
 
-size_t bn_bpe_piece(const struct bn_bpe *b, struct bn_bpe_work *w, uint32_t *id,
-                    uint32_t *len, size_t n)
+/* The place of a window of WINDOW symbols. */
+static struct bn_bpe_memo *memo_at(struct bn_bpe_work *w, const uint32_t *sym)
 {
-    return n <= SMALL ? merge_small(b, w, id, len, n)
-                      : merge_heap(b, w, id, len, n);
+    uint64_t h = 0, two;
+
+    if (w->memo == NULL)
+        w->memo = BN_NEWN(struct bn_bpe_memo, (size_t)1 << MEMO_BITS);
+    for (int i = 0; i < WINDOW; i += 2) {
+        memcpy(&two, sym + i, sizeof(two));
+        h = (h ^ two) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
+    return &w->memo[h >> (64 - MEMO_BITS)];
+}
+
+/* Encode the window of 'm' symbols at sym[in..] into w->win, w->win_len. */
+static size_t window(const struct bn_bpe *b, struct bn_bpe_work *w, size_t in,
+                     size_t m)
+{
+    struct bn_bpe_memo *o = NULL;
+    size_t n;
+
+    bn_grow(&w->win, &w->win_cap, m, sizeof(uint32_t));
+    bn_grow(&w->win_len, &w->win_len_cap, m, sizeof(uint32_t));
+    if (m == WINDOW) {
+        o = memo_at(w, w->sym + in);
+        if (o->n > 0 && memcmp(o->sym, w->sym + in, sizeof(o->sym)) == 0) {
+            memcpy(w->win, o->id, sizeof(o->id));
+            memcpy(w->win_len, o->len, sizeof(o->len));
+            return o->n;
+        }
+    }
+    memcpy(w->win, w->sym + in, m * sizeof(uint32_t));
+    n = m <= SMALL ? merge_small(b, w, w->win, w->win_len, m)
+                   : merge_heap(b, w, w->win, w->win_len, m);
+    if (o != NULL) {
+        memcpy(o->sym, w->sym + in, sizeof(o->sym));
+        memcpy(o->id, w->win, sizeof(o->id));
+        memcpy(o->len, w->win_len, sizeof(o->len));
+        o->n = (uint32_t)n;
+    }
+    return n;
+}
+
+/* Ids never get ahead of symbols, but a window may start over: ids go to
+ * a place of their own behind the symbols. A mark whose window disagrees
+ * with the one before it is dropped, and the one before tried wider, at last
+ * as wide as the word: so this ends. */
+static void merge_windows(const struct bn_bpe *b, struct bn_bpe_work *w)
+{
+    size_t n = w->n, depth = 1;
+
+    bn_grow(&w->sym, &w->sym_cap, 2 * n, sizeof(uint32_t));
+    bn_grow(&w->mark, &w->mark_cap, 1, sizeof(*w->mark));
+    w->mark[0] = (struct bn_bpe_mark){0, 0, WINDOW, GONE};
+    for (;;) {
+        struct bn_bpe_mark *at = &w->mark[depth - 1];
+        bool last = n - at->in <= at->width;
+        size_t m = last ? n - at->in : at->width;
+        size_t k = window(b, w, at->in, m);
+
+        if (at->expect != GONE && w->win[0] != at->expect) {
+            depth--;
+            w->mark[depth - 1].width *= 2;
+            continue;
+        }
+        if (!last && k < 3) {
+            at->width *= 2;
+            continue;
+        }
+        size_t take = last ? k : k - 2;
+        memcpy(w->sym + n + at->out, w->win, take * sizeof(uint32_t));
+        if (last) {
+            w->n = at->out + k;
+            break;
+        }
+        struct bn_bpe_mark next = {at->in, at->out + take, WINDOW,
+                                   w->win[take]};
+        for (size_t i = 0; i < take; i++)
+            next.in += w->win_len[i];
+        bn_grow(&w->mark, &w->mark_cap, depth + 1, sizeof(*w->mark));
+        w->mark[depth++] = next;
+    }
+    memmove(w->sym, w->sym + n, w->n * sizeof(uint32_t));
 }
 
 void bn_bpe_merge(const struct bn_bpe *b, struct bn_bpe_work *w)
@@ -267,7 +412,7 @@ void bn_bpe_merge(const struct bn_bpe *b, struct bn_bpe_work *w)
     else if (w->n <= SMALL)
         w->n = w->n > 1 ? merge_small(b, w, w->sym, NULL, w->n) : w->n;
     else
-        bn_bpe_windows(b, w);
+        merge_windows(b, w);
 }
 
 static void add_sym(struct bn_bpe_work *w, int32_t id)
@@ -284,9 +429,8 @@ static bool add_fallback(const struct bn_bpe *b, struct bn_bpe_work *w,
     for (size_t i = 0; i < n; i++)
         if (b->fallback[(unsigned char)s[i]] < 0)
             return false;
-    bn_grow(&w->sym, &w->sym_cap, w->n + n, sizeof(uint32_t));
     for (size_t i = 0; i < n; i++)
-        w->sym[w->n++] = (uint32_t)b->fallback[(unsigned char)s[i]];
+        add_sym(w, b->fallback[(unsigned char)s[i]]);
     return true;
 }
 
@@ -311,7 +455,7 @@ static size_t dress(const struct bn_bpe *b, struct bn_bpe_work *w,
 static void symbols(const struct bn_bpe *b, struct bn_bpe_work *w,
                     const char *s, size_t n)
 {
-    bool pending = false, known;
+    bool pending = false;
     size_t len;
 
     bn_grow(&w->sym, &w->sym_cap, n + 1, sizeof(uint32_t));
@@ -319,7 +463,6 @@ static void symbols(const struct bn_bpe *b, struct bn_bpe_work *w,
         unsigned char c = (unsigned char)s[i];
 
         len = 1;
-        known = false; /* that the character is no token */
         if (c < 0x80 && b->char_sym != NULL && !pending
             && b->char_sym[c] >= 0) {
             w->sym[w->n++] = (uint32_t)b->char_sym[c];
@@ -335,10 +478,7 @@ static void symbols(const struct bn_bpe *b, struct bn_bpe_work *w,
                 w->sym[w->n++] = (uint32_t)b->char_sym[cp];
                 continue;
             }
-            known = true;
         }
-        if (known && b->byte_fallback && add_fallback(b, w, s + i, len))
-            continue;
         size_t m = dress(b, w, s + i, len, i == 0, i + len == n);
         int32_t id = bn_bpe_id(b, w->text, m);
 

@@ -5,10 +5,7 @@ src_text_libtext_a_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) \
 src_text_libtext_a_SOURCES = \
 	src/text/added.c src/text/added.h \
 	src/text/bpe.c src/text/bpe.h \
-	src/text/bpe_impl.h \
-	src/text/bpe_lanes.c src/text/bpe_lanes.h \
 	src/text/bpe_merge.c \
-	src/text/bpe_windows.c \
 	src/text/bytechar.c \
 	src/text/decoder.c src/text/decoder.h \
 	src/text/decoder_parse.c \

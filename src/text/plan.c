@@ -65,10 +65,10 @@ static bool lines_proven(const struct bn_bpe *b)
         return false;
     if (id < 0)
         id = b->fallback['\n'];
-    for (size_t i = 0; i < ((size_t)b->pair_mask + 1) * BN_BPE_BUCKET; i++) {
+    for (uint32_t i = 0; i <= b->pair_mask; i++) {
         uint64_t key = b->pairs[i] >> BN_BPE_RANK_BITS;
 
-        if (b->pairs[i] != BN_BPE_NO_PAIR
+        if (b->pairs[i] != 0
             && ((int32_t)(key >> BN_BPE_ID_BITS) == id
                 || (int32_t)(key & ((1 << BN_BPE_ID_BITS) - 1)) == id))
             return false;

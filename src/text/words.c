@@ -2,8 +2,6 @@
 #include "config.h"
 #include "text/hot.h"
 
-#include <string.h>
-
 void bn_emit(struct bn_ids *out, const void *ids, size_t n)
 {
     bn_grow(&out->v, &out->cap, out->n + n + BN_IDS_SLACK, sizeof(int32_t));
@@ -20,15 +18,11 @@ static void new_word(struct bn_encoder *e, size_t i, const char *w, size_t n)
 
     if (e->t->plan == BN_PLAN_MARKS) {
         bn_str_clear(&e->marked);
-        for (const char *p = w, *end = w + n; p < end;) {
-            const char *sp = memchr(p, ' ', (size_t)(end - p));
-
-            bn_str_add(&e->marked, p,
-                       (size_t)((sp != NULL ? sp : end) - p));
-            if (sp == NULL)
-                break;
-            bn_str_adds(&e->marked, BN_MARK);
-            p = sp + 1;
+        for (size_t k = 0; k < n; k++) {
+            if (w[k] == ' ')
+                bn_str_adds(&e->marked, BN_MARK);
+            else
+                bn_str_addc(&e->marked, w[k]);
         }
         s = e->marked.s;
         len = e->marked.len;
