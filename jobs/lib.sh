@@ -12,7 +12,7 @@ bn_slurm_packages="slurm-wlm slurm-client slurmd slurmctld munge
 libslurm-dev"
 bn_test_packages="$bn_slurm_packages libcmocka-dev sharness python3
 python3-jinja2 shellcheck mandoc clang
-libclang-rt-14-dev procps iproute2 gnuplot-nox jq perl bc xz-utils zstd
+libclang-rt-14-dev procps python3-venv iproute2 gnuplot-nox jq perl bc xz-utils zstd
 util-linux"
 
 bn_say()

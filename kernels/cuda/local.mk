@@ -25,7 +25,8 @@ EXTRA_DIST += $(CUDA_KERNEL_H) $(CUDA_CU)
 
 if HAVE_CUDA
 # For devices: one call of nvcc a file for all of them. What ptxas says about
-# registers and spills is kept for the table in doc/.
+# registers and spills is kept for the table in doc/, and what it made for the
+# test that looks for tensor cores.
 noinst_DATA += kernels/cuda/libkcuda.a
 CUDA_OBJECTS = \
 	kernels/cuda/adamw.o kernels/cuda/add.o kernels/cuda/attn.o kernels/cuda/attn_decode.o \
@@ -41,14 +42,19 @@ CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
 CUDA_ARCH = $(or $(NVCC_ARCH),$(CUDA_ARCHS))
 kernels/cuda/%.o: kernels/cuda/%.cu
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	rm -rf $(@:.o=.keep) && mkdir $(@:.o=.keep) && \
 	if ! $(NVCC) -std=c++17 -O2 $(CUDA_ARCH) -Xptxas -v $(DEFS) \
 		$(AM_CPPFLAGS) $(CPPFLAGS) -MD -MP -MF $@.d -c $< -o $@ \
-		>$(@:.o=.ptxas) 2>&1; then cat $(@:.o=.ptxas) >&2; exit 1; fi
+		-keep -keep-dir $(@:.o=.keep) \
+		>$(@:.o=.ptxas) 2>&1; then cat $(@:.o=.ptxas) >&2; exit 1; fi && \
+	find $(@:.o=.keep) -type f ! -name '*.cubin' -exec rm -f {} +
 -include $(wildcard kernels/cuda/*.o.d)
 kernels/cuda/libkcuda.a: $(CUDA_OBJECTS)
 	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(CUDA_OBJECTS)
 CLEANFILES += kernels/cuda/libkcuda.a
 MOSTLYCLEANFILES += kernels/cuda/*.ptxas kernels/cuda/*.o.d
+mostlyclean-local:
+	rm -rf kernels/cuda/*.keep
 CUDA_KERNEL_LIBS = kernels/cuda/libkcuda.a $(CUDA_LIBS)
 endif
 
