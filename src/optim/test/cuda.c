@@ -23,6 +23,7 @@ static const struct bn_model_config cfg = {
 
 struct fixture {
     struct bn_dev *dev;
+    struct bn_comm *world;
     struct bn_mesh mesh;
     struct bn_arena state, work;
     struct bn_model *m;
@@ -81,7 +82,8 @@ static void set_up(struct fixture *f)
     *f = (struct fixture){0};
     f->dev = bn_dev_cuda(&o, &err);
     assert_non_null(f->dev);
-    must(bn_mesh_init(&f->mesh, bn_comm_self(), 1, 1, 1, 1, &err), &err);
+    f->world = bn_comm_self();
+    must(bn_mesh_init(&f->mesh, f->world, 1, 1, 1, 1, &err), &err);
     must(bn_params_init(&ps, &cfg, &part, &err), &err);
     size_t n = ps.elems;
     must(f->dev->op.arena_init(f->dev, &f->state, "model",
@@ -118,6 +120,7 @@ static void tear_down(struct fixture *f)
     f->dev->op.arena_release(f->dev, &f->work);
     f->dev->op.arena_release(f->dev, &f->state);
     bn_mesh_release(&f->mesh);
+    bn_comm_destroy(f->world);
     bn_dev_destroy(f->dev);
 }
 

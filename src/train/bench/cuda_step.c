@@ -54,6 +54,7 @@ static struct bn_model_config cfg = {
 
 struct bench {
     struct bn_dev *dev;
+    struct bn_comm *world;
     struct bn_mesh mesh;
     struct bn_arena state, work;
     struct bn_model *m;
@@ -159,7 +160,8 @@ static void open_model(struct bench *x)
     x->dev = bn_dev_cuda(&o, &err);
     if (x->dev == NULL)
         die(err.text);
-    must(bn_mesh_init(&x->mesh, bn_comm_self(), 1, 1, 1, 1, &err), &err);
+    x->world = bn_comm_self();
+    must(bn_mesh_init(&x->mesh, x->world, 1, 1, 1, 1, &err), &err);
     must(bn_params_init(&ps, &cfg, &part, &err), &err);
     size_t n = ps.elems;
     size_t bytes = bn_model_bytes(&cfg, &ps, NULL, BN_BF16, size.length, true)
@@ -382,6 +384,7 @@ int main(int argc, char **argv)
     bn_model_destroy(x.m);
     x.dev->op.arena_release(x.dev, &x.state);
     bn_mesh_release(&x.mesh);
+    bn_comm_destroy(x.world);
     bn_cuda_report(x.dev);
     bn_dev_destroy(x.dev);
     return 0;
