@@ -261,7 +261,10 @@ else
 fi
 rm -f "$out/weights"
 awk -f "$src/jobs/gpu/bars.awk" "$out/ours" "$out/peer" >"$out/bars"
-part "losses of steps beside PyTorch's" $? bars
+alike=$?
+if test -s "$out/peer"; then
+    part "losses of steps beside PyTorch's" $alike bars
+fi
 
 # --- in bounds, in order? With the time that is left, which is why it is last.
 sanitizer=$cuda/bin/compute-sanitizer
