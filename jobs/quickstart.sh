@@ -154,7 +154,7 @@ orpo=$(accuracy --set model_name_or_path=quickstart/orpo/model)
 step "held-out words: how often the right definition is the likelier one"
 printf '  random weights %s, after SFT %s, after ORPO %s\n' \
     "$before" "$sft" "$orpo"
-printf '  (expect about 0.5, then 0.65 to 0.7, then 0.8 and above)\n'
+printf '  (expect about 0.5, then about 0.65, then about 0.8)\n'
 step "what the model says, after SFT"
 generate $out/sft/model
 step "and after ORPO"
