@@ -52,7 +52,8 @@ kernels/cuda/%.o: kernels/cuda/%.cu
 kernels/cuda/libkcuda.a: $(CUDA_OBJECTS)
 	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(CUDA_OBJECTS)
 CLEANFILES += kernels/cuda/libkcuda.a
-MOSTLYCLEANFILES += kernels/cuda/*.ptxas kernels/cuda/*.o.d
+MOSTLYCLEANFILES += kernels/cuda/*.o kernels/cuda/*.ptxas \
+	kernels/cuda/*.o.d
 mostlyclean-local:
 	rm -rf kernels/cuda/*.keep
 CUDA_KERNEL_LIBS = kernels/cuda/libkcuda.a $(CUDA_LIBS)
