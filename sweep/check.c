@@ -72,7 +72,6 @@ static void check_paths(const struct bn_sweep *s, struct bn_problems *p)
  * a socket has 107 bytes. */
 static void check_sockets(const struct bn_sweep *s, struct bn_problems *p)
 {
-    enum { SOCKET_MAX = 107 };
     static const char tail[] = "/burnish-mps-4294967295-4294967295.9"
                                "/pipe/control";
     struct bn_place here = { s->path, 0, 0 };
@@ -83,12 +82,12 @@ static void check_sockets(const struct bn_sweep *s, struct bn_problems *p)
     for (size_t i = 0; i < s->environment.n; i++)
         if (bn_str_starts(s->environment.v[i], "TMPDIR="))
             tmp = s->environment.v[i] + 7;
-    if (tmp && strlen(tmp) + sizeof(tail) - 1 > SOCKET_MAX)
+    if (tmp && strlen(tmp) + sizeof(tail) - 1 > BN_SOCKET_MAX)
         bn_problem_add(p, here, "TMPDIR '%s' is %zu characters long: the "
                        "socket of the MPS daemon would have a longer path "
                        "than the system allows (%d); set TMPDIR to at most "
                        "%zu characters under environment", tmp, strlen(tmp),
-                       SOCKET_MAX, SOCKET_MAX - sizeof(tail) + 1);
+                       BN_SOCKET_MAX, BN_SOCKET_MAX - sizeof(tail) + 1);
 }
 
 /* A port that is written down is one that two runs on a node fight over. */

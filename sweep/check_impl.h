@@ -4,6 +4,8 @@
 
 #include "sweep/check.h"
 
+enum { BN_SOCKET_MAX = 107 }; /* bytes of the path of a socket, unix(7) */
+
 struct bn_check {
     const struct bn_sweep *s;
     struct bn_problems *p;

@@ -144,15 +144,14 @@ static void check_srun_ports(const struct bn_sweep *s, const char *config,
 static void check_pmix_socket(const char *config, struct bn_problems *p,
                               struct bn_place here)
 {
-    enum { SOCKET_MAX = 107 };
     static const char tail[] = "/stepd.slurm.pmix.4294967295.0";
     char *spool = bn_slurm_config(config, "SlurmdSpoolDir");
 
-    if (spool && strlen(spool) + sizeof(tail) - 1 > SOCKET_MAX)
+    if (spool && strlen(spool) + sizeof(tail) - 1 > BN_SOCKET_MAX)
         bn_problem_add(p, here, "SlurmdSpoolDir '%s' is %zu characters long: "
                        "the socket of Slurm's PMIx would have a longer path "
                        "than the system allows (%d)", spool, strlen(spool),
-                       SOCKET_MAX);
+                       BN_SOCKET_MAX);
     free(spool);
 }
 
