@@ -86,8 +86,8 @@ if test -n "$all"; then
     bn_build "$top/build-clang" CC=clang CXX=clang++ --enable-werror \
         --enable-sanitizers $plain
     tests "$top/build-clang" check-unit
-    one fuzz-smoke make -C "$top/build-check" fuzz-smoke
-    one distcheck make -C "$top/build-check" distcheck \
+    one fuzz-smoke make -j2 -C "$top/build-check" fuzz-smoke
+    one distcheck make -j2 -C "$top/build-check" distcheck \
         DISTCHECK_CONFIGURE_FLAGS="$plain" \
         AM_MAKEFLAGS=TESTS=src/loss/test/loss.t
 fi

@@ -3,6 +3,7 @@
 
 #include "sweep/check_impl.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,18 @@ static void check_pmix_socket(const char *config, struct bn_problems *p,
     free(spool);
 }
 
+/* What sbatch --test-only wrote, in the words of who has to act on it. */
+static void add_refusal(struct bn_problems *p, struct bn_place here,
+                        const char *text)
+{
+    if (strstr(text, strerror(EAGAIN)))
+        bn_problem_add(p, here, "Slurm takes no more jobs for now (it keeps "
+                       "MaxJobCount of them): try again when some are gone");
+    else
+        bn_problem_add(p, here, "Slurm would refuse the job: %.*s",
+                       (int)strcspn(text, "\n"), text);
+}
+
 /* Let Slurm itself judge a script of this sweep. */
 static void check_script(const struct bn_sweep *s, struct bn_problems *p,
                          struct bn_place here)
@@ -177,8 +190,7 @@ static void check_script(const struct bn_sweep *s, struct bn_problems *p,
         if (bn_child_run(&c, &err) < 0)
             bn_problem_add(p, here, "%s", err.text);
         else if (c.status != 0)
-            bn_problem_add(p, here, "Slurm would refuse the job: %.*s",
-                           (int)strcspn(c.err.s, "\n"), c.err.s);
+            add_refusal(p, here, c.err.s);
         bn_child_release(&c);
     }
     bn_str_release(&text);

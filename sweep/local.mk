@@ -8,6 +8,7 @@ sweep_libsweep_a_SOURCES = \
 	sweep/clean.c sweep/clean.h \
 	sweep/directives.c \
 	sweep/gpus.c \
+	sweep/hand.c sweep/hand.h \
 	sweep/here.c sweep/here.h \
 	sweep/holders.c sweep/proc.c sweep/proc.h \
 	sweep/html.c sweep/plot.c sweep/report.c sweep/report.h \

@@ -31,6 +31,8 @@ struct bn_slurmlib {
     int (*submit)(job_desc_msg_t *, submit_response_msg_t **);
     void (*free_response)(submit_response_msg_t *);
     char *(*error_text)(int);
+    mode_t mask; /* of the process: asking for it sets it, which threads
+                  * must not see */
 };
 
 /* The number in the library's name that goes with the headers; 0: not known
@@ -72,6 +74,8 @@ struct bn_slurmlib *bn_slurmlib_open(void)
     if (init && l->init_desc && l->submit && l->free_response
         && l->error_text) {
         init(NULL);
+        l->mask = umask(0);
+        umask(l->mask);
         bn_debug("submitting through %s", name);
         return l;
     }
@@ -193,12 +197,11 @@ static void add_env(struct extra *x, char *take_text)
 }
 
 /* What sbatch sets for the job beyond what slurmd does. */
-static void make_env(job_desc_msg_t *d, struct extra *x)
+static void make_env(const struct bn_slurmlib *l, job_desc_msg_t *d,
+                     struct extra *x)
 {
     char host[256] = "";
-    mode_t mask = umask(0);
 
-    umask(mask);
     gethostname(host, sizeof(host) - 1);
     while (environ[x->nenv])
         x->nenv++;
@@ -208,7 +211,7 @@ static void make_env(job_desc_msg_t *d, struct extra *x)
         x->env[i] = environ[i];
     add_env(x, bn_asprintf("SLURM_SUBMIT_DIR=%s", d->work_dir));
     add_env(x, bn_asprintf("SLURM_SUBMIT_HOST=%s", host));
-    add_env(x, bn_asprintf("SLURM_UMASK=%04o", (unsigned)mask));
+    add_env(x, bn_asprintf("SLURM_UMASK=%04o", (unsigned)l->mask));
     add_env(x, bn_strdup("SLURM_PRIO_PROCESS=0"));
     if (d->open_mode == OPEN_MODE_APPEND)
         add_env(x, bn_strdup("SLURM_OPEN_MODE=a"));
@@ -282,10 +285,15 @@ int bn_slurmlib_submit(struct bn_slurmlib *l, const struct bn_submission *sub,
     d.argv = &path;
     d.std_in = (char *)"/dev/null";
     set_dependency(&d, &x, sub);
-    make_env(&d, &x);
+    make_env(l, &d, &x);
     if (l->submit(&d, &reply) != SLURM_SUCCESS) {
-        bn_fail(err, BN_ERR_DATA, "Slurm refuses '%s': %s", sub->script,
-                l->error_text(errno));
+        if (errno == EAGAIN)
+            bn_fail(err, BN_ERR_AGAIN, "Slurm takes no more jobs for now, "
+                    "from '%s' on: submit again when some are gone",
+                    sub->script);
+        else
+            bn_fail(err, BN_ERR_DATA, "Slurm refuses '%s': %s", sub->script,
+                    l->error_text(errno));
         goto done;
     }
     *job = reply->job_id;

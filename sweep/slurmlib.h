@@ -18,13 +18,14 @@
 struct bn_slurmlib;
 
 /* NULL if built without libslurm, or no library of the right version is
- * there, or BURNISH_SLURM=sbatch. */
+ * there, or BURNISH_SLURM=sbatch. To be opened before threads that make
+ * files: the umask is asked for. */
 struct bn_slurmlib *bn_slurmlib_open(void);
 void bn_slurmlib_close(struct bn_slurmlib *l);
 
 /* Submit what sbatch would: the directives of the script are read from it.
  * 1 and '*job' if done; 0 if the script has an option that is not known
- * here, so that sbatch has to do it; -1 if Slurm refused. */
+ * here, so that sbatch has to do it; -1 if Slurm refused. Thread safe. */
 int bn_slurmlib_submit(struct bn_slurmlib *l, const struct bn_submission *sub,
                        uint32_t *job, struct bn_err *err);
 

@@ -18,13 +18,10 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "sweep/child.h"
+#include "sweep/hand.h"
 #include "sweep/here.h"
 #include "sweep/script.h"
-#include "sweep/slurmlib.h"
 #include "sweep/template.h"
-
-/* Jobs from which on libslurm is worth its start. */
-enum { MANY = 4 };
 
 /* The work of one submit. */
 struct work {
@@ -207,12 +204,6 @@ static int lay_out(struct work *w, struct bn_err *err)
 
 /* --- Scripts ------------------------------------------------------------------ */
 
-/* One script and the points that it runs: w->points[first .. first + n). */
-struct script {
-    char *path;
-    size_t first, n;
-};
-
 static int write_script(struct work *w, const struct bn_script *job,
                         const char *path, struct bn_err *err)
 {
@@ -225,12 +216,12 @@ static int write_script(struct work *w, const struct bn_script *job,
     return rc;
 }
 
-static int write_list(struct work *w, const char *path, size_t first,
-                      size_t n, struct bn_err *err)
+static int write_list(struct work *w, const char *path,
+                      const struct bn_hand *h, struct bn_err *err)
 {
     struct bn_str b = { 0 };
-    for (size_t k = first; k < first + n; k++) {
-        char *dir = bn_point_dir(w->s, &w->s->points[w->points[k]]);
+    for (size_t k = 0; k < h->n; k++) {
+        char *dir = bn_point_dir(w->s, &w->s->points[h->points[k]]);
         bn_str_addf(&b, "%s\n", dir);
         free(dir);
     }
@@ -240,11 +231,11 @@ static int write_list(struct work *w, const char *path, size_t first,
 }
 
 /* The script of one job, array or allocation number 'number'. */
-static int make_script(struct work *w, struct script *x, size_t number,
+static int make_script(struct work *w, struct bn_hand *x, size_t number,
                        struct bn_err *err)
 {
     const struct bn_sweep *s = w->s;
-    const struct bn_point *p = &s->points[w->points[x->first]];
+    const struct bn_point *p = &s->points[x->points[0]];
     bool single = s->launch == BN_LAUNCH_JOBS;
     struct bn_str log = { 0 };
     char array[64], *dir = NULL, *list = NULL, *name;
@@ -253,16 +244,16 @@ static int make_script(struct work *w, struct script *x, size_t number,
     bn_pattern_add(&log, s->dir);
     if (single) {
         dir = bn_point_dir(s, p);
-        x->path = bn_path_join(dir, "job.sbatch");
+        x->script = bn_path_join(dir, "job.sbatch");
         name = bn_asprintf("%s.%s", s->name, p->name);
         bn_str_addf(&log, "/%s/slurm-%%j.out", p->name);
     } else {
         list = bn_asprintf("%s/list-%zu", w->batch, number);
-        x->path = bn_asprintf("%s/job-%zu.sbatch", w->batch, number);
+        x->script = bn_asprintf("%s/job-%zu.sbatch", w->batch, number);
         name = bn_strdup(s->name);
         bn_str_adds(&log, s->launch == BN_LAUNCH_ARRAY ? "/logs/%A_%a.out"
                                                        : "/logs/%j.out");
-        rc = write_list(w, list, x->first, x->n, err);
+        rc = write_list(w, list, x, err);
     }
     if (s->limit > 0)
         snprintf(array, sizeof(array), "0-%zu%%%lld", x->n - 1,
@@ -272,7 +263,7 @@ static int make_script(struct work *w, struct script *x, size_t number,
     struct bn_script job = { .name = name, .log = log.s, .dir = dir,
                              .list = list, .array = single ? NULL : array };
     if (rc == 0)
-        rc = write_script(w, &job, x->path, err);
+        rc = write_script(w, &job, x->script, err);
     bn_str_release(&log);
     free(name);
     free(dir);
@@ -296,7 +287,7 @@ static int array_max(size_t *max, struct bn_err *err)
     return 0;
 }
 
-static int make_scripts(struct work *w, struct script **scripts, size_t *n,
+static int make_scripts(struct work *w, struct bn_hand **scripts, size_t *n,
                         struct bn_err *err)
 {
     size_t share = w->n; /* points of one script */
@@ -306,16 +297,16 @@ static int make_scripts(struct work *w, struct script **scripts, size_t *n,
     else if (w->s->launch == BN_LAUNCH_ARRAY && array_max(&share, err) < 0)
         return -1;
     *n = (w->n + share - 1) / share;
-    *scripts = BN_NEWN(struct script, *n + 1);
+    *scripts = BN_NEWN(struct bn_hand, *n + 1);
     for (size_t i = 0; i < *n; i++) {
-        (*scripts)[i].first = i * share;
+        (*scripts)[i].points = w->points + i * share;
         (*scripts)[i].n = i + 1 < *n ? share : w->n - i * share;
         if (make_script(w, &(*scripts)[i], i + 1, err) < 0)
             return -1;
     }
     const char **paths = BN_NEWN(const char *, *n + 1);
     for (size_t i = 0; i < *n; i++)
-        paths[i] = (*scripts)[i].path;
+        paths[i] = (*scripts)[i].script;
     int rc = bn_scripts_parse(paths, *n, err);
     free(paths);
     return rc;
@@ -416,61 +407,22 @@ static int tokenize(struct work *w, struct bn_err *err)
 
 /* --- Submitting ------------------------------------------------------------------ */
 
-/* Before Slurm can start them: a start after this line is the new one's. */
-static int announce(struct work *w, const struct script *x,
-                    struct bn_err *err)
-{
-    char line[48];
-    int rc = 0;
-    snprintf(line, sizeof(line), "submit %.0f\n", bn_wall_time());
-    for (size_t k = x->first; rc == 0 && k < x->first + x->n; k++)
-        rc = bn_history_add(w->s, &w->s->points[w->points[k]], line,
-                            false, err);
-    return rc;
-}
-
-/* Through the library where it is of use, else sbatch. */
-static int hand_over(struct bn_slurmlib *lib, const struct bn_submission *sub,
-                     uint32_t *job, struct bn_err *err)
-{
-    int rc = lib ? bn_slurmlib_submit(lib, sub, job, err) : 0;
-    return rc == 0 ? bn_slurm_submit(sub, job, err) : rc > 0 ? 0 : -1;
-}
-
 static int submit_all(struct work *w, struct bn_submit *sub,
                       struct bn_err *err)
 {
-    struct script *x = NULL;
+    struct bn_hand *x = NULL;
     size_t n = 0;
-    uint32_t job = 0;
     bool chain = w->s->launch == BN_LAUNCH_ARRAY && w->s->limit > 0;
 
     w->template = bn_script_template(w->s, false, &w->template_path, err);
     int rc = w->template ? make_scripts(w, &x, &n, err) : -1;
     if (rc == 0)
         rc = tokenize(w, err);
-    struct bn_slurmlib *lib = n >= MANY ? bn_slurmlib_open() : NULL;
-    double begin = bn_now();
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct bn_submission one = { .script = x[i].path,
-                                     .after_ok = w->tokenize,
-                                     .after_any = chain ? job : 0 };
-        rc = announce(w, &x[i], err);
-        if (rc == 0)
-            rc = hand_over(lib, &one, &job, err);
-        if (rc < 0)
-            break;
-        rc = bn_records_add(w->s, w->points + x[i].first, x[i].n, job,
-                            w->s->launch == BN_LAUNCH_ARRAY, w->tokenize, err);
-        if (rc < 0)
-            bn_err_prefix(err, "job %u was submitted but not recorded", job);
-        else
-            sub->submitted += x[i].n;
-    }
-    bn_slurmlib_close(lib);
-    bn_debug("handed %zu jobs to Slurm in %.4f s", n, bn_now() - begin);
+    if (rc == 0)
+        rc = bn_hand_over(w->s, x, n, w->tokenize, chain, &sub->submitted,
+                          err);
     for (size_t i = 0; i < n; i++)
-        free(x[i].path);
+        free(x[i].script);
     free(x);
     return rc;
 }

@@ -3,7 +3,7 @@
 test_description='jobs submitted through libslurm are those of sbatch'
 . "$BN_SRCDIR/t/tlib.sh"
 . "$BN_SRCDIR/t/slurm/lib.sh"
-bn_cluster
+bn_cluster MaxJobCount=40
 bn_sweep_bin
 grep -q "define HAVE_SLURM 1" "$BN_BUILDDIR/config.h" ||
     bn_missing LIBSLURM "built without libslurm"
@@ -16,10 +16,10 @@ grep -q "define HAVE_SLURM 1" "$BN_BUILDDIR/config.h" ||
     bn_base
     echo "list: [{name: ok1}, {name: ok2}, {name: ok3}, {name: ok4}]"
 } >e.yaml
-# what Slurm knows of the last job, less what must differ
+# what Slurm knows of one of the jobs, less what must differ
 shown()
 {
-    scontrol show job "$(squeue -h -o %A | sort -n | tail -n 1)" |
+    scontrol show job "$(squeue -h -o "%A %j" | sed -n "s/ .*\.ok4$//p")" |
         sed 's/JobId=[0-9]*//; s/slurm-[0-9]*.out/slurm-ID.out/; s/SubmitTime=[^ ]*//; s/LastSchedEval=[^ ]*//; s/Priority=[0-9]*//'
 }
 
@@ -46,6 +46,21 @@ test_expect_success 'the jobs see the same environment' '
         test_cmp out2/ok2/env.$rank lib/ok2/env.$rank || return 1
     done &&
     grep "OMP_NUM_THREADS=3" lib/ok2/env.0
+'
+
+# several are on their way when Slurm refuses the first
+test_expect_success 'when Slurm takes no more, each job that it took is recorded' '
+    seq 1 40 | sed "s/.*/{name: many&}/" | paste -sd, | sed "s/.*/list: [&]/" >list &&
+    sed "s/^list: .*//; s/^output_dir.*/output_dir: many/" e.yaml | cat - list >many.yaml &&
+    test_expect_code 75 burnish sweep submit many.yaml 2>err &&
+    grep "no more jobs for now, from .*/many/many[0-9]*/job.sbatch. on: submit again" err &&
+    squeue -h -o "%A %j" | sed "s/ .*\.many/ many/" | sort >queued &&
+    jq -r "\"\(.job) \(.point)\"" many/.burnish/jobs.jsonl | sort >recorded &&
+    test_cmp queued recorded && test "$(wc -l <queued)" -gt 4 &&
+    test "$(cut -d " " -f 2 queued | sort -u | wc -l)" = "$(wc -l <queued)" &&
+    test_expect_code 64 burnish sweep submit many.yaml 2>err &&
+    grep "Slurm takes no more jobs for now (it keeps MaxJobCount" err &&
+    scancel $(squeue -h -o %A)
 '
 
 test_done
