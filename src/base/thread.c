@@ -64,6 +64,22 @@ int bn_cpu_count(void)
     return n > 0 ? n : 1;
 }
 
+int bn_compute_threads(int asked, int local_ranks)
+{
+    const char *omp = getenv("OMP_NUM_THREADS");
+    int cpus = bn_cpu_count();
+
+    if (asked > 0)
+        return asked;
+    if (getenv("SLURM_CPUS_PER_TASK") != NULL)
+        return cpus;
+    if (omp != NULL && atoi(omp) > 0)
+        return atoi(omp);
+    if (local_ranks > 1 && cpus >= sysconf(_SC_NPROCESSORS_ONLN))
+        return cpus > local_ranks ? cpus / local_ranks : 1;
+    return cpus;
+}
+
 size_t bn_memory_limit(void)
 {
     size_t all = (size_t)sysconf(_SC_PHYS_PAGES)

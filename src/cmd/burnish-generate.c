@@ -456,7 +456,7 @@ int main(int argc, char **argv)
         {"device", BN_OPT_STR, &a.device, "auto|cpu|cuda",
          "where (default: auto, a GPU if there is one)"},
         {"threads", BN_OPT_INT, &a.threads, "N",
-         "default: all CPUs this process may use"},
+         "default: as num_threads of a run"},
         {"tensor-parallel-size", BN_OPT_INT, &a.tp, "N",
          "ranks that share every layer (default: 1)"},
         {"pipeline-parallel-size", BN_OPT_INT, &a.pp, "N",

@@ -278,8 +278,9 @@ static const struct bn_conf_key keys[] = {
      .help = "on a GPU: an operation that has no kernel for its shape is an"
              " error, instead of being computed by the CPU and counted"},
     {INT(mesh, num_threads), .dflt = "0", .max = 4096, .unit = "threads",
-     .help = "for computing on the CPU; 0: SLURM_CPUS_PER_TASK, else the"
-             " CPUs allowed"},
+     .help = "for computing on the CPU; 0: SLURM_CPUS_PER_TASK, else"
+             " OMP_NUM_THREADS, else the CPUs allowed, shared among the ranks"
+             " of a node"},
     {INT(mesh, data_parallel_size), .dflt = "0", .max = 1 << 20,
      .unit = "ranks",
      .help = "0: what the other sizes leave of the ranks"},

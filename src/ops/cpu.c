@@ -298,7 +298,7 @@ struct bn_dev *bn_dev_cpu(int threads, struct bn_err *err)
 
     *d = (struct bn_dev){.op = cpu_ops,
                          .name = "cpu",
-                         .threads = threads > 0 ? threads : bn_cpu_count(),
+                         .threads = bn_compute_threads(threads, 1),
                          .state = cpu,
                          .destroy = destroy};
 #ifdef _OPENMP

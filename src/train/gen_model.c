@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void add_eos(struct bn_ids *l, int32_t id)
 {
@@ -104,15 +103,10 @@ static int open_device(struct bn_generator *g,
                        struct bn_err *err)
 {
     struct bn_device_want want = *device;
-    int ranks = g->info.local_size;
 
     want.rank = g->info.rank;
     want.local_rank = g->info.local_rank;
-    /* ranks that a launcher left unbound share the node's CPUs */
-    if (ranks > 1 && want.threads == 0
-        && getenv("SLURM_CPUS_PER_TASK") == NULL
-        && bn_cpu_count() == sysconf(_SC_NPROCESSORS_ONLN))
-        want.threads = bn_cpu_count() > ranks ? bn_cpu_count() / ranks : 1;
+    want.threads = bn_compute_threads(want.threads, g->info.local_size);
     g->dev = bn_device_open(&want, err);
     if (g->dev == NULL)
         return -1;

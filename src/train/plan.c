@@ -115,9 +115,7 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
     struct bn_model m;
 
 #ifdef _OPENMP
-    omp_set_num_threads(run->mesh.num_threads > 0
-                            ? (int)run->mesh.num_threads
-                            : bn_cpu_count());
+    omp_set_num_threads(bn_compute_threads((int)run->mesh.num_threads, 1));
 #endif
     if (bn_sizes_init(&l, run, cfg, &at, train, eval, 0, err) < 0)
         return -1;

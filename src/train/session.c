@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What tokenization did, said once by the process that did it. */
 static void report(const struct bn_tokens *ts)
@@ -79,27 +78,15 @@ static int open_boot(struct bn_session *s, unsigned flags, struct bn_err *err)
     return 0;
 }
 
-/* Ranks that a launcher left unbound share the node's CPUs: threads of all
- * of them on every CPU make each step many times slower. 0: as many as this
- * process may use. */
-static int thread_count(const struct bn_session *s)
-{
-    int asked = (int)s->run->mesh.num_threads;
-    int cpus = bn_cpu_count(), ranks = s->info.local_size;
-
-    if (asked > 0 || ranks == 1 || getenv("SLURM_CPUS_PER_TASK") != NULL
-        || cpus < sysconf(_SC_NPROCESSORS_ONLN))
-        return asked;
-    return cpus > ranks ? cpus / ranks : 1;
-}
-
 static int open_device(struct bn_session *s, struct bn_err *err)
 {
     const struct bn_run_mesh *m = &s->run->mesh;
     const struct bn_device_want want = {.kind = m->device,
                                         .rank = s->info.rank,
                                         .local_rank = s->info.local_rank,
-                                        .threads = thread_count(s),
+                                        .threads = bn_compute_threads(
+                                            (int)m->num_threads,
+                                            s->info.local_size),
                                         .strict = m->strict_device};
 
     s->dev = bn_device_open(&want, err);

@@ -306,6 +306,28 @@ static void threads_all_run(void **state)
     assert_true(bn_memory_limit() > 0);
 }
 
+/* Who asks first: the caller, Slurm, OpenMP's variable, the machine. */
+static void threads_to_compute(void **state)
+{
+    int ranks = 2 * (int)sysconf(_SC_NPROCESSORS_ONLN);
+
+    (void)state;
+    unsetenv("SLURM_CPUS_PER_TASK");
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(bn_compute_threads(0, 1), bn_cpu_count());
+    if (bn_cpu_count() == sysconf(_SC_NPROCESSORS_ONLN))
+        assert_int_equal(bn_compute_threads(0, ranks), 1);
+    setenv("OMP_NUM_THREADS", "3,2", 1);
+    assert_int_equal(bn_compute_threads(0, ranks), 3);
+    setenv("SLURM_CPUS_PER_TASK", "5", 1);
+    assert_int_equal(bn_compute_threads(0, ranks), 5);
+    assert_int_equal(bn_compute_threads(7, ranks), 7);
+    unsetenv("SLURM_CPUS_PER_TASK");
+    setenv("OMP_NUM_THREADS", "many", 1);
+    assert_int_equal(bn_compute_threads(0, 1), bn_cpu_count());
+    unsetenv("OMP_NUM_THREADS");
+}
+
 static void hashes(void **state)
 {
     char a[BN_HASH_HEX], b[BN_HASH_HEX];
@@ -335,6 +357,7 @@ int main(void)
         cmocka_unit_test(rng_is_a_function_and_a_permutation),
         cmocka_unit_test(arena_counts_a_plan),
         cmocka_unit_test(threads_all_run),
+        cmocka_unit_test(threads_to_compute),
         cmocka_unit_test(hashes),
     };
 
