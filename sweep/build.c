@@ -221,6 +221,24 @@ static void build_point(struct build *b, size_t i)
     free(dir);
 }
 
+struct bn_run *bn_point_run(const struct bn_sweep *s,
+                            const struct bn_point *pt, struct bn_problems *p)
+{
+    struct bn_setting *set = BN_NEWN(struct bn_setting, pt->n + 2);
+    char *dir = bn_point_dir(s, pt);
+    struct bn_yaml out = word(pt->at, dir), name = word(pt->at, pt->name);
+
+    memcpy(set, pt->settings, pt->n * sizeof(*set));
+    set[pt->n] = (struct bn_setting){ "output_dir", &out };
+    set[pt->n + 1] = (struct bn_setting){ "run_name", &name };
+    struct bn_run_parts parts = { .base = bn_sweep_base(s), .settings = set,
+                                  .nsettings = pt->n + 2 };
+    struct bn_run *run = bn_run_make(&parts, p);
+    free(set);
+    free(dir);
+    return run;
+}
+
 static void build_share(void *arg, int index)
 {
     struct build *b = arg;

@@ -125,5 +125,6 @@ void bn_sweep_check(const struct bn_sweep *s, struct bn_problems *p,
         check_disk(s, c.params, p, notes);
     if (s->launch != BN_LAUNCH_LOCAL)
         bn_check_slurm(&c);
+    bn_problems_sort(p, 0);
     free(c.params);
 }

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "ckpt/hf.h"
 #include "data/data.h"
+#include "data/source.h"
 #include "model/config.h"
 #include "text/tokenizer.h"
 #include "train/data_opts.h"
@@ -37,16 +38,12 @@ struct inputs {
     char *tokenizer_path;
 };
 
-/* The run of a point, from its own text. */
-static struct bn_run *point_run(const struct bn_point *pt,
-                                struct bn_yaml_doc **doc)
+/* Where a key of a run was written; the point itself if nowhere. */
+static struct bn_place place(const struct bn_run *run, const char *key,
+                             const struct bn_point *pt)
 {
-    struct bn_problems none = { 0 };
-    *doc = bn_yaml_parse(pt->run_yaml, strlen(pt->run_yaml), pt->name, &none);
-    struct bn_run_parts parts = { .base = bn_yaml_root(*doc) };
-    struct bn_run *run = bn_run_make(&parts, &none);
-    bn_problems_release(&none);
-    return run;
+    struct bn_place at = bn_run_place(run, key);
+    return at.file ? at : pt->at;
 }
 
 /* The first point whose hash at 'offset' is that of point i. Almost always
@@ -104,6 +101,22 @@ static const struct bn_tokenizer *open_tokenizer(struct inputs *in,
     return in->tokenizer = bn_tokenizer_open(path, err);
 }
 
+static struct bn_place model_place(const struct bn_run *run,
+                                   const struct bn_point *pt)
+{
+    return place(run, run->model.init == BN_RUN_INIT_RANDOM
+                          ? "config_name" : "model_name_or_path", pt);
+}
+
+/* Whether the tokenizer is missed with the folder of the model, which is said
+ * already. */
+static bool is_model_missing(const struct bn_run *run)
+{
+    const char *model = run->model.model_name_or_path;
+    return model && strcmp(model, run->model.tokenizer_name_or_path) == 0
+           && access(model, F_OK) < 0;
+}
+
 /* The model and tokenizer of point i, which add their problems once. */
 static const struct model *model_of(struct inputs *in, size_t i,
                                     const struct bn_run *run)
@@ -117,12 +130,13 @@ static const struct model *model_of(struct inputs *in, size_t i,
     struct model *m = in->model[j] = BN_NEW(struct model);
     m->ok = open_model(m, run, &err) == 0;
     if (!m->ok)
-        bn_problem_add(in->c->p, pt->at, "%s", err.text);
+        bn_problem_add(in->c->p, model_place(run, pt), "%s", err.text);
     const struct bn_tokenizer *t = open_tokenizer(in, run, &err);
-    if (t == NULL)
-        bn_problem_add(in->c->p, pt->at, "%s", err.text);
-    else if (m->ok && bn_tokenizer_vocab_size(t) > m->cfg.vocab_size)
-        bn_problem_add(in->c->p, pt->at, "tokenizer '%s' has %d ids but the "
+    struct bn_place at = place(run, "tokenizer_name_or_path", pt);
+    if (t == NULL && !is_model_missing(run))
+        bn_problem_add(in->c->p, at, "%s", err.text);
+    else if (t && m->ok && bn_tokenizer_vocab_size(t) > m->cfg.vocab_size)
+        bn_problem_add(in->c->p, at, "tokenizer '%s' has %d ids but the "
                        "model's vocab_size is %d: not this model's "
                        "tokenizer, or its embedding was not resized",
                        run->model.tokenizer_name_or_path,
@@ -155,55 +169,83 @@ static int peek(struct inputs *in, const struct bn_data_opts *o,
     return 0;
 }
 
-static int open_data(struct inputs *in, struct data *d,
-                     const struct bn_run *run, const struct bn_tokenizer *t,
+static bool are_there(struct inputs *in, const char *const *paths, size_t n,
+                      struct bn_place at)
+{
+    struct bn_data_files f;
+    struct bn_err err;
+
+    if (n == 0)
+        return true;
+    if (bn_files_list(&f, paths, n, &err) < 0) {
+        bn_problem_add(in->c->p, at, "%s", err.text);
+        return false;
+    }
+    bn_files_release(&f);
+    return true;
+}
+
+/* Read the first rows of both sets; '*key' names the one that is wrong. */
+static int read_data(struct inputs *in, struct data *d,
+                     const struct bn_data_opts *o,
+                     const struct bn_tokenizer *t, const char **key,
                      struct bn_err *err)
 {
-    struct bn_data_opts o, e;
-    char *template;
-    int rc;
-
-    if (bn_session_data_opts(&o, run, &template, err) < 0)
-        return -1;
     d->whole = true;
-    d->bound = o.task == BN_DATA_PREFERENCE ? 2 * o.max_length : o.max_length;
-    rc = peek(in, &o, t, d, &d->train, err);
-    if (rc == 0 && o.neval_files > 0) {
-        e = o;
-        e.files = o.eval_files;
-        e.nfiles = o.neval_files;
+    d->bound = o->task == BN_DATA_PREFERENCE ? 2 * o->max_length
+                                             : o->max_length;
+    *key = "train_file";
+    if (peek(in, o, t, d, &d->train, err) < 0)
+        return -1;
+    if (o->neval_files > 0) {
+        struct bn_data_opts e = *o;
+        e.files = o->eval_files;
+        e.nfiles = o->neval_files;
         e.eval_split = 0;
-        rc = peek(in, &e, t, d, &d->eval, err);
-        if (rc < 0)
-            bn_err_prefix(err, "eval_file");
-    } else if (rc == 0 && o.eval_split > 0) {
+        *key = "eval_file";
+        if (peek(in, &e, t, d, &d->eval, err) < 0)
+            return -1;
+    } else if (o->eval_split > 0) {
         /* which of the two the longest is in is open */
         d->eval = d->train;
         if (d->whole) {
-            d->eval.n = (uint64_t)ceil(o.eval_split * (double)d->train.n
+            d->eval.n = (uint64_t)ceil(o->eval_split * (double)d->train.n
                                        - 1e-9);
             d->train.n -= d->eval.n;
         }
     }
-    free(template);
-    return rc;
+    return 0;
 }
 
 static const struct data *data_of(struct inputs *in, size_t i,
                                   const struct bn_run *run)
 {
+    const struct bn_point *pt = &in->c->s->points[i];
     size_t j = first_like(in->c->s, i, offsetof(struct bn_point, data));
+    const char *key = "train_file";
+    struct bn_data_opts o;
+    char *template;
     struct bn_err err;
 
     if (in->data[j])
         return in->data[j];
     struct data *d = in->data[j] = BN_NEW(struct data);
+    if (bn_session_data_opts(&o, run, &template, &err) < 0) {
+        bn_problem_add(in->c->p, place(run, key, pt), "%s", err.text);
+        return d;
+    }
     const struct bn_tokenizer *t = open_tokenizer(in, run, &err);
-    if (t == NULL)
-        return d; /* said with the model */
-    d->ok = open_data(in, d, run, t, &err) == 0;
-    if (!d->ok)
-        bn_problem_add(in->c->p, in->c->s->points[i].at, "%s", err.text);
+    /* both, whatever is wrong with the first */
+    bool train = are_there(in, o.files, o.nfiles, place(run, key, pt));
+    bool eval = are_there(in, o.eval_files, o.neval_files,
+                          place(run, "eval_file", pt));
+    /* a tokenizer that is not there is said with the model */
+    if (train && eval && t) {
+        d->ok = read_data(in, d, &o, t, &key, &err) == 0;
+        if (!d->ok)
+            bn_problem_add(in->c->p, place(run, key, pt), "%s", err.text);
+    }
+    free(template);
     return d;
 }
 
@@ -396,7 +438,7 @@ void bn_check_inputs(struct bn_check *c)
     in.model = BN_NEWN(struct model *, s->n + 1);
     in.data = BN_NEWN(struct data *, s->n + 1);
     for (size_t i = 0; i < s->n; i++) {
-        struct bn_yaml_doc *doc;
+        struct bn_problems none = { 0 }; /* they would be known by now */
         if (s->points[i].run_yaml == NULL)
             continue;
         size_t j = first_like(s, i, offsetof(struct bn_point, memory));
@@ -404,7 +446,7 @@ void bn_check_inputs(struct bn_check *c)
             c->params[i] = c->params[j];
             continue;
         }
-        struct bn_run *run = point_run(&s->points[i], &doc);
+        struct bn_run *run = bn_point_run(s, &s->points[i], &none);
         if (run) {
             const struct model *m = model_of(&in, i, run);
             const struct data *d = data_of(&in, i, run);
@@ -413,7 +455,7 @@ void bn_check_inputs(struct bn_check *c)
                 check_memory(&in, i, run, m, d);
             bn_run_free(run);
         }
-        bn_yaml_free(doc);
+        bn_problems_release(&none);
     }
     for (size_t i = 0; i < s->n; i++) {
         free(in.model[i]);

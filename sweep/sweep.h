@@ -105,13 +105,17 @@ struct bn_sweep_key {
 };
 const struct bn_sweep_key *bn_sweep_keys(size_t *n);
 
-/* --- Shared by spec.c, points.c and build.c ------------------------------ */
+/* --- Shared by spec.c, points.c, build.c and check ------------------------------ */
 
 /* Add the points of grid, zip, list and random, without their runs. */
 void bn_sweep_expand(struct bn_sweep *s, const struct bn_yaml *root,
                      struct bn_problems *p);
 /* Build the run of every point. */
 void bn_sweep_build(struct bn_sweep *s, struct bn_problems *p);
+/* The run of a point, with the places where its values were written, less
+ * what asha adds; NULL after adding problems. */
+struct bn_run *bn_point_run(const struct bn_sweep *s,
+                            const struct bn_point *pt, struct bn_problems *p);
 /* Memory that lives as long as the sweep. */
 void *bn_sweep_alloc(struct bn_sweep *s, size_t n);
 const struct bn_yaml *bn_sweep_base(const struct bn_sweep *s);

@@ -51,7 +51,33 @@ test_expect_success 'rows of no known shape' '
 test_expect_success 'evaluation data are opened too, each set once' '
     echo "no json" >eval.jsonl &&
     sweep eval && in_base eval "eval_file: eval.jsonl" &&
-    refused eval "eval_file: .*eval.jsonl:1"
+    refused eval "eval.yaml:[0-9]*:3: .*eval.jsonl:1" &&
+    line=$(grep -n eval_file eval.yaml | cut -d: -f1) && grep "^eval.yaml:$line:3: " err
+'
+
+test_expect_success 'files that are not there: each once, at the line that names it' '
+    cat >absent.yaml <<-\EOT &&
+	output_dir: out
+	launch: local
+	base:
+	  task: sft
+	  model_name_or_path: no-model
+	  train_file: no-train.jsonl
+	  eval_file: no-*.jsonl
+	grid:
+	  seed: [1, 2]
+	list:
+	  - {name: other, train_file: no-other.jsonl}
+	EOT
+    test_expect_code 64 burnish sweep check absent.yaml 2>err &&
+    grep -o "^absent.yaml:[0-9:]*\|no-[a-z*.]*" err | paste -d " " - - >got &&
+    cat >want <<-\EOT &&
+	absent.yaml:5:3: no-model
+	absent.yaml:6:3: no-train.jsonl
+	absent.yaml:7:3: no-*.jsonl
+	absent.yaml:11:31: no-other.jsonl
+	EOT
+    test_cmp want got && grep "error: 4 problems" err
 '
 
 test_expect_success 'a share held out that leaves nothing' '

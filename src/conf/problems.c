@@ -5,8 +5,24 @@
 #include "base/str.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+static bool is_there(const struct bn_problems *p, struct bn_place at,
+                     const char *text)
+{
+    for (size_t i = p->n; i-- > 0;) {
+        const struct bn_problem *v = &p->v[i];
+
+        if (v->at.line == at.line && v->at.column == at.column
+            && strcmp(v->text, text) == 0
+            && strcmp(v->at.file != NULL ? v->at.file : "",
+                      at.file != NULL ? at.file : "") == 0)
+            return true;
+    }
+    return false;
+}
 
 void bn_problem_add(struct bn_problems *p, struct bn_place at,
                     const char *fmt, ...)
@@ -24,6 +40,10 @@ void bn_problem_add(struct bn_problems *p, struct bn_place at,
     for (size_t i = 0; i < s.len; i++)
         if ((unsigned char)s.s[i] < 0x20 || s.s[i] == 0x7f)
             s.s[i] = '?';
+    if (is_there(p, at, s.s)) {
+        bn_str_release(&s);
+        return;
+    }
     bn_grow(&p->v, &p->cap, p->n + 1, sizeof(*p->v));
     at.file = at.file != NULL ? bn_strdup(at.file) : NULL;
     p->v[p->n].at = at;

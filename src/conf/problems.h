@@ -27,8 +27,9 @@ struct bn_problems {
 };
 enum { BN_PROBLEMS_MAX = 1000 };
 
-/* Add one. 'at' is copied; a file of NULL prints without a place. Control
- * characters of the text become "?". */
+/* Add one, unless it is there already with its place. 'at' is copied; a file
+ * of NULL prints without a place. Control characters of the text become "?".
+ */
 void bn_problem_add(struct bn_problems *p, struct bn_place at,
                     const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

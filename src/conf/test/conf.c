@@ -637,10 +637,13 @@ static void problems_are_bounded_and_ordered(void **state)
     assert_string_equal(p.v[3].text, "4");
     assert_string_equal(p.v[4].text, "5");
     assert_string_equal(p.v[5].text, "last");
+    for (int i = 0; i < 4; i++) /* once each, as far as they are equal */
+        bn_problem_add(&p, (struct bn_place){"b", 1, i % 2 + 2}, "1");
+    assert_int_equal(p.n, 7);
     for (int i = 0; i < 2000; i++)
-        bn_problem_add(&p, (struct bn_place){"a", 1, 1}, "a\nb");
+        bn_problem_add(&p, (struct bn_place){"a", i, 1}, "a\nb");
     assert_int_equal(p.n, BN_PROBLEMS_MAX);
-    assert_int_equal(p.dropped, 2006 - BN_PROBLEMS_MAX);
+    assert_int_equal(p.dropped, 2007 - BN_PROBLEMS_MAX);
     assert_string_equal(p.v[p.n - 1].text, "a?b");
     bn_problems_release(&p);
 }
