@@ -102,3 +102,17 @@ AC_DEFUN([BN_CHECK_CUDA], [
     [AC_DEFINE([HAVE_NCCL], [1], [Define if built with NCCL])])
   AM_CONDITIONAL([HAVE_NCCL], [test "x$bn_have_nccl" = xyes])
 ])
+
+# BN_CHECK_XXH_DISPATCH
+# Libxxhash for x86 may have been built to use what the processor has.
+AC_DEFUN([BN_CHECK_XXH_DISPATCH], [
+  bn_save_LIBS=$LIBS
+  LIBS="$XXHASH_LIBS $LIBS"
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <xxh_x86dispatch.h>]],
+      [[XXH3_state_t *s = XXH3_createState();
+        return (int)XXH3_128bits("", 0).low64
+               + (int)XXH3_128bits_update(s, "", 0);]])],
+    [AC_DEFINE([HAVE_XXH_DISPATCH], [1],
+      [Define if libxxhash chooses its code by the processor])])
+  LIBS=$bn_save_LIBS
+])

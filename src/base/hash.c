@@ -6,7 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+/* With it the library takes what the processor can, instead of SSE2. */
+#ifdef HAVE_XXH_DISPATCH
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 struct bn_hasher {
     XXH3_state_t *state;
