@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "ckpt/runs.h"
 #include "model/config.h"
 #include "model/lora.h"
 #include "model/params.h"
@@ -33,6 +34,8 @@ struct bn_ckpt_shard {
     size_t begin, count;
     size_t bytes;
     struct bn_hash hash;
+    bool tree; /* it is one of pieces (tree.h); before version 3, of the file
+                  as a whole */
 };
 
 /* Where the state of a range lies: device memory, fp32. */
@@ -53,7 +56,8 @@ char *bn_ckpt_tmp(const char *output_dir, long step);
  * removed. Local. */
 int bn_ckpt_begin(const char *tmp, struct bn_err *err);
 /* Write one shard into 'tmp', synced; data: masters and both moments
- * [s->count] in host memory. Sets s->bytes and s->hash. A failure names the
+ * [s->count] in host memory. One behind the other in memory that begins at a
+ * page, they take the least of the processors. Sets s->bytes and s->hash. A failure names the
  * path; the file is removed. Local. */
 int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
                         const float *const data[3], struct bn_err *err);
@@ -122,15 +126,21 @@ int bn_ckpt_load_host(const struct bn_ckpt *c, const struct bn_params *params,
                       int checkers, int mine, struct bn_err *err);
 
 /* State in host memory on its way to a device: it goes there only when every
- * rank has found its share of the checksums good. */
+ * rank has found its share of the checksums good. What lies in the shards as
+ * it belongs is left in their mapping: it has been read and checked, and is
+ * copied once, to the device. */
 struct bn_ckpt_stage {
+    const struct bn_ckpt *of; /* borrowed */
+    struct bn_ckpt_runs runs; /* of the mapping */
     struct bn_arena own;
-    float *part[3]; /* [count] */
+    float *part[3]; /* [count]: the rest */
     size_t count;
 };
-/* bn_ckpt_load_host into mem[3 * count] (borrowed), or with NULL into fresh
- * memory. bn_ckpt_unstage releases it; after a failure there is nothing to
- * release. Local. */
+/* Read what bn_ckpt_load_host reads, as far as it has to be copied into mem[3
+ * * count] (borrowed), or with NULL into memory of its own, which is touched
+ * only there. 'c' must stay open, and its files what they are.
+ * bn_ckpt_unstage releases it; after a failure there is nothing to release.
+ * Local. */
 int bn_ckpt_stage(struct bn_ckpt_stage *g, const struct bn_ckpt *c,
                   const struct bn_params *params, size_t begin, size_t count,
                   int checkers, int mine, float *mem, struct bn_err *err);

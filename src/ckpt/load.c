@@ -1,17 +1,17 @@
-/* Shards into memory in one pass: piece by piece a shard is brought to where
- * its elements belong, and hashed while the caches have it, by some threads
- * that never wait for each other: whoever finds the next piece to be hashed
- * there hashes it, else brings in another one. A piece that belongs in one
- * place as it is, is read into it; of others the mapping is copied.
+/* Shards into memory in one pass: some threads take one piece after the other,
+ * hash it, and copy what of it belongs in the target while the caches have it.
+ * Where the target may lie in the mapping itself, what is there as it belongs
+ * is noted instead of copied.
  */
 #include "config.h"
+#include "ckpt/load.h"
 #include "ckpt/reshard.h"
+#include "ckpt/tree.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,174 +19,133 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Bytes of a piece, and how far the disk is asked to read ahead of it: enough
- * for it never to wait for us. */
-enum { PIECE = 1 << 20, AHEAD = 32 << 20, WORKERS = 4 };
+enum { WORKERS = 4 };
 
 /* One shard on its way. */
 struct pass {
     const struct bn_ckpt_shard *shard;
     const struct bn_map *map;
-    int fd; /* of the same file */
     bool hashed;
     const struct bn_reshard *reshard; /* NULL: nothing is copied */
     float *const *to;                 /* [parts], each of the target's count */
-    unsigned char *have;              /* of masters */
+    unsigned char *have;              /* of masters that were copied */
     int parts;
-    size_t pieces; /* of each of the three arrays */
-    struct bn_hasher *hasher;
-    pthread_mutex_t lock; /* of what follows */
-    size_t brought, hashed_to; /* pieces given out, and hashed so far */
-    bool hashing;              /* a thread has the hasher */
-    const void **at;           /* [3 * pieces]: its bytes, once there */
-    int error;                 /* errno of the disk */
+    size_t pieces;
+    struct bn_hash *hash;     /* [pieces] */
+    struct bn_ckpt_run *run;  /* [parts][pieces], n 0: none; NULL: all of it
+                                 is to be copied */
+    atomic_size_t next;       /* piece to be taken */
+    atomic_int error;         /* errno of the disk */
 };
 
-/* Piece 'index': elements [*at, *at + returned) of array '*k'. */
-static size_t piece(const struct pass *p, size_t index, int *k, size_t *at)
+/* Piece i is bytes [*from, *from + returned) of the file. */
+static size_t piece(const struct pass *p, size_t i, size_t *from)
 {
-    size_t most = PIECE / sizeof(float);
-
-    *k = (int)(index / p->pieces);
-    *at = index % p->pieces * most;
-    return p->shard->count - *at < most ? p->shard->count - *at : most;
+    *from = i * BN_CKPT_PIECE;
+    return p->shard->bytes - *from < BN_CKPT_PIECE ? p->shard->bytes - *from
+                                                   : BN_CKPT_PIECE;
 }
 
-static const float *array(const struct pass *p, int k)
-{
-    return (const float *)(const void *)p->map->data
-           + (size_t)k * p->shard->count;
-}
-
-/* madvise of bytes [from, from + n) of the mapping, as far as it goes. */
-static int advise(const struct pass *p, size_t from, size_t n, int how)
+/* madvise of the pages with bytes [from, from + n) of a mapping, as far as it
+ * goes. */
+static int advise(const struct bn_map *map, size_t from, size_t n, int how)
 {
     size_t page = (size_t)sysconf(_SC_PAGE_SIZE), end = from + n;
 
     from = from / page * page;
-    if (end > p->map->len)
-        end = p->map->len;
+    if (end > map->len)
+        end = map->len;
     return end <= from ? 0
-                       : madvise((void *)(uintptr_t)(p->map->data + from),
+                       : madvise((void *)(uintptr_t)(map->data + from),
                                  end - from, how);
 }
 
-/* Bring in a piece by one call rather than a fault for every page; that says
- * what a fault could only say by a signal. An older kernel, which cannot,
- * leaves it to the faults. */
-static int fetch(const struct pass *p, size_t from, size_t n)
+static void read_ahead(const struct bn_map *map)
 {
-    if (from == 0)
-        advise(p, 0, AHEAD, MADV_WILLNEED);
-    advise(p, from + AHEAD, n, MADV_WILLNEED);
+    /* Not WILLNEED: that fills the cache page by page, which costs more than
+     * the disk; what is read ahead of faults comes in large folios. */
+    advise(map, 0, map->len, MADV_SEQUENTIAL);
+}
+
+int bn_ckpt_fetch(const struct bn_map *map, size_t from, size_t n)
+{
 #ifdef MADV_POPULATE_READ
-    if (advise(p, from, n, MADV_POPULATE_READ) < 0 && errno != EINVAL)
+    if (advise(map, from, n, MADV_POPULATE_READ) < 0 && errno != EINVAL)
         return errno == EFAULT ? EIO : errno;
 #endif
     return 0;
 }
 
-/* Read n bytes of the file; 0 or an errno. */
-static int read_into(const struct pass *p, void *to, size_t from, size_t n)
+/* Elements [at, at + n) of the shard's array k, which lie in piece i. */
+static void give(struct pass *p, size_t i, int k, size_t at, size_t n)
 {
-    char *at = to;
+    const float *data = (const float *)(const void *)p->map->data
+                        + (size_t)k * p->shard->count + at;
+    size_t to;
 
-    while (n > 0) {
-        ssize_t got = pread(p->fd, at, n, (off_t)from);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? errno : EIO; /* shorter than it was */
-        at += got, from += (size_t)got, n -= (size_t)got;
-    }
-    return 0;
-}
-
-/* Bring in a piece; '*bytes' is where they are then. */
-static int bring(struct pass *p, size_t index, const void **bytes)
-{
-    int k, error = 0;
-    size_t at, to, n = piece(p, index, &k, &at);
-    const float *data = array(p, k) + at;
-    size_t from = (size_t)((const char *)data - p->map->data);
-    bool wanted = p->reshard != NULL && k < p->parts
-                  && bn_reshard_copy(p->reshard, at, n, NULL, NULL, NULL) > 0;
-
-    *bytes = data;
-    if (wanted && bn_reshard_straight(p->reshard, at, n, &to)) {
-        *bytes = p->to[k] + to;
-        error = read_into(p, p->to[k] + to, from, n * sizeof(float));
-        if (k == 0)
-            memset(p->have + to, 1, n);
-        return error;
-    }
-    if (p->hashed || wanted)
-        error = fetch(p, from, n * sizeof(float));
-    if (wanted && error == 0)
+    if (p->run != NULL && bn_reshard_straight(p->reshard, at, n, &to))
+        p->run[(size_t)k * p->pieces + i] =
+            (struct bn_ckpt_run){.k = k, .at = to, .n = n, .from = data};
+    else
         bn_reshard_copy(p->reshard, at, n, data, p->to[k],
                         k == 0 ? p->have : NULL);
+}
+
+/* Elements [*at, *at + returned) of array k lie in piece i. */
+static size_t within(const struct pass *p, size_t i, int k, size_t *at)
+{
+    size_t from, n = piece(p, i, &from) / sizeof(float), end;
+    size_t first = (size_t)k * p->shard->count; /* of the array */
+
+    from /= sizeof(float);
+    end = from + n < first + p->shard->count ? from + n
+                                             : first + p->shard->count;
+    from = from > first ? from : first;
+    *at = from - first;
+    return end > from ? end - from : 0;
+}
+
+static bool wanted(const struct pass *p, size_t i)
+{
+    bool any = p->hashed;
+
+    for (int k = 0; k < p->parts && !any; k++) {
+        size_t at, n = within(p, i, k, &at);
+
+        any = n > 0
+              && bn_reshard_copy(p->reshard, at, n, NULL, NULL, NULL) > 0;
+    }
+    return any;
+}
+
+static int bring(struct pass *p, size_t i)
+{
+    size_t from, n = piece(p, i, &from), at;
+    int error = wanted(p, i) ? bn_ckpt_fetch(p->map, from, n) : 0;
+
+    if (error == 0 && p->hashed && p->shard->tree)
+        p->hash[i] = bn_hash_bytes(p->map->data + from, n);
+    for (int k = 0; error == 0 && k < p->parts; k++) {
+        size_t m = within(p, i, k, &at);
+
+        if (m > 0)
+            give(p, i, k, at, m);
+    }
     return error;
 }
 
-enum job { BRING, HASH, NONE };
-
-/* What this thread does next, and to which piece. */
-static enum job take(struct pass *p, size_t *i)
-{
-    enum job job = NONE;
-
-    pthread_mutex_lock(&p->lock);
-    if (p->error == 0 && p->hashed && !p->hashing
-        && p->hashed_to < 3 * p->pieces && p->at[p->hashed_to] != NULL) {
-        p->hashing = true;
-        *i = p->hashed_to;
-        job = HASH;
-    } else if (p->error == 0 && p->brought < 3 * p->pieces) {
-        *i = p->brought++;
-        job = BRING;
-    }
-    pthread_mutex_unlock(&p->lock);
-    return job;
-}
-
-static void finish(struct pass *p, enum job job, size_t i, const void *bytes,
-                   int error)
-{
-    pthread_mutex_lock(&p->lock);
-    if (job == HASH) {
-        p->hashing = false;
-        p->hashed_to++;
-    } else {
-        p->at[i] = bytes;
-    }
-    if (p->error == 0)
-        p->error = error;
-    pthread_mutex_unlock(&p->lock);
-}
-
-/* Nobody leaves anything behind: who brings in a piece comes back to look
- * whether it can be hashed. */
 static void work(void *arg, int index)
 {
     struct pass *p = arg;
-    enum job job;
-    size_t i, at;
-    int k;
+    size_t i = atomic_fetch_add(&p->next, 1);
 
     (void)index;
-    while ((job = take(p, &i)) != NONE) {
-        const void *bytes = NULL;
-        int error = 0;
+    for (; i < p->pieces && atomic_load(&p->error) == 0;
+         i = atomic_fetch_add(&p->next, 1)) {
+        int error = bring(p, i);
 
-        if (job == BRING) {
-            error = bring(p, i, &bytes);
-        } else {
-            size_t n = piece(p, i, &k, &at);
-
-            bn_hasher_add(p->hasher, p->at[i], n * sizeof(float));
-        }
-        finish(p, job, i, bytes, error);
+        if (error != 0)
+            atomic_store(&p->error, error);
     }
 }
 
@@ -199,52 +158,48 @@ static int workers_for(const struct pass *p)
 
     if (!p->hashed)
         most = bn_reshard_copy(p->reshard, 0, most, NULL, NULL, NULL);
-    size_t n = (most * sizeof(float) + PIECE - 1) / PIECE;
+    size_t n = (most * sizeof(float) + BN_CKPT_PIECE - 1) / BN_CKPT_PIECE;
     cpus = cpus < WORKERS ? cpus : WORKERS;
     return n < (size_t)cpus ? (int)n : cpus;
 }
 
-static int open_file(struct pass *p, const struct bn_ckpt *c,
-                     struct bn_err *err)
-{
-    char name[BN_CKPT_NAME];
-    char *path = bn_path_join(c->path, bn_ckpt_shard_name(p->shard, name));
-
-    p->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (p->fd < 0)
-        bn_fail(err, bn_err_from_errno(errno), "cannot open '%s': %s", path,
-                strerror(errno));
-    free(path);
-    return p->fd < 0 ? -1 : 0;
-}
-
-static int run(struct pass *p, const struct bn_ckpt *c, struct bn_err *err)
+/* Whether the bytes, which are all there, are those that were written. */
+static bool is_whole(const struct pass *p)
 {
     const struct bn_hash *want = &p->shard->hash;
-    size_t bytes = p->shard->count * sizeof(float);
+    struct bn_hash is = p->shard->tree
+                            ? bn_ckpt_tree(p->hash, p->pieces)
+                            : bn_hash_bytes(p->map->data, p->map->len);
+
+    return is.hi == want->hi && is.lo == want->lo;
+}
+
+static int run(struct pass *p, const struct bn_ckpt *c,
+               struct bn_ckpt_runs *runs, struct bn_err *err)
+{
     int workers = workers_for(p), rc = 0;
     char name[BN_CKPT_NAME];
 
     if (workers == 0 && !p->hashed)
         return 0; /* it has nothing of the range */
-    if (open_file(p, c, err) < 0)
-        return -1;
-    p->pieces = (bytes + PIECE - 1) / PIECE;
-    p->at = BN_NEWN(const void *, 3 * p->pieces + 1);
-    p->hasher = bn_hasher_begin();
-    pthread_mutex_init(&p->lock, NULL);
+    p->pieces = bn_ckpt_pieces(p->shard->bytes);
+    p->hash = BN_NEWN(struct bn_hash, p->pieces + 1);
+    if (runs != NULL)
+        p->run = BN_NEWN(struct bn_ckpt_run, (size_t)p->parts * p->pieces + 1);
+    read_ahead(p->map);
     bn_parallel(workers > 0 ? workers : 1, work, p);
-    pthread_mutex_destroy(&p->lock);
-    free(p->at);
-    close(p->fd);
-    struct bn_hash is = bn_hasher_end(p->hasher);
     bn_ckpt_shard_name(p->shard, name);
     if (p->error != 0)
         rc = bn_fail(err, bn_err_from_errno(p->error), "cannot read '%s/%s': "
                      "%s", c->path, name, strerror(p->error));
-    else if (p->hashed && (is.hi != want->hi || is.lo != want->lo))
+    else if (p->hashed && !is_whole(p))
         rc = bn_fail(err, BN_ERR_DATA, "'%s/%s' is not what was written: its"
                      " checksum differs from the manifest's", c->path, name);
+    for (size_t i = 0; p->run != NULL && i < (size_t)p->parts * p->pieces; i++)
+        if (p->run[i].n > 0)
+            bn_ckpt_runs_add(runs, &p->run[i]);
+    free(p->hash);
+    free(p->run);
     return rc;
 }
 
@@ -260,7 +215,7 @@ int bn_ckpt_check(const struct bn_ckpt *c, int checkers, int mine,
         struct pass p = {.shard = &c->shard[i], .map = &c->map[i],
                          .hashed = true};
 
-        if (falls_to(i, checkers, mine) && run(&p, c, err) < 0)
+        if (falls_to(i, checkers, mine) && run(&p, c, NULL, err) < 0)
             return -1;
     }
     return 0;
@@ -268,8 +223,22 @@ int bn_ckpt_check(const struct bn_ckpt *c, int checkers, int mine,
 
 /* --- What a range gets ----------------------------------------------------- */
 
+/* Whether elements [at, end) of the masters were found, copied or in a run. */
+static bool found(const struct bn_ckpt_runs *runs, const unsigned char *have,
+                  size_t at, size_t end)
+{
+    struct bn_ckpt_run part = {.at = at};
+    size_t index = 0;
+
+    while (bn_ckpt_runs_next(runs, end, &part, &index))
+        if (part.from == NULL && memchr(have + part.at, 0, part.n) != NULL)
+            return false;
+    return true;
+}
+
 /* Whether every parameter of the range was found. */
-static int check_all(const unsigned char *have, const struct bn_params *params,
+static int check_all(const struct bn_ckpt_runs *runs,
+                     const unsigned char *have, const struct bn_params *params,
                      size_t begin, size_t count, const char *where,
                      struct bn_err *err)
 {
@@ -283,7 +252,7 @@ static int check_all(const unsigned char *have, const struct bn_params *params,
             at = begin;
         if (end > begin + count)
             end = begin + count;
-        if (memchr(have + (at - begin), 0, end - at) != NULL)
+        if (!found(runs, have, at - begin, end - begin))
             return bn_fail(err, BN_ERR_DATA, "checkpoint '%s' does not hold "
                            "all of '%s'", where, p->name);
     }
@@ -308,11 +277,13 @@ static void zero_padding(float *to, const struct bn_params *params,
     }
 }
 
-int bn_ckpt_load_host(const struct bn_ckpt *c, const struct bn_params *params,
+int bn_ckpt_load_runs(const struct bn_ckpt *c, const struct bn_params *params,
                       size_t begin, size_t count, float *const *to, int parts,
-                      int checkers, int mine, struct bn_err *err)
+                      int checkers, int mine, struct bn_ckpt_runs *runs,
+                      struct bn_err *err)
 {
     const struct bn_ckpt_of of = {&c->cfg, &c->lora, NULL};
+    const struct bn_ckpt_runs none = {0};
     unsigned char *have = bn_calloc(count, 1);
     int rc = 0;
 
@@ -325,13 +296,24 @@ int bn_ckpt_load_host(const struct bn_ckpt *c, const struct bn_params *params,
                          .hashed = falls_to(i, checkers, mine), .reshard = r,
                          .to = to, .have = have, .parts = parts};
 
-        rc = r != NULL ? run(&p, c, err) : -1;
+        rc = r != NULL ? run(&p, c, runs, err) : -1;
         bn_reshard_end(r);
     }
+    if (runs != NULL)
+        bn_ckpt_runs_sort(runs);
     if (rc == 0)
-        rc = check_all(have, params, begin, count, c->path, err);
+        rc = check_all(runs != NULL ? runs : &none, have, params, begin, count,
+                       c->path, err);
     free(have);
     return rc;
+}
+
+int bn_ckpt_load_host(const struct bn_ckpt *c, const struct bn_params *params,
+                      size_t begin, size_t count, float *const *to, int parts,
+                      int checkers, int mine, struct bn_err *err)
+{
+    return bn_ckpt_load_runs(c, params, begin, count, to, parts, checkers,
+                             mine, NULL, err);
 }
 
 int bn_ckpt_read_host(const struct bn_ckpt *c, const struct bn_params *params,

@@ -90,14 +90,16 @@ static int hex_hash(const char *s, struct bn_hash *h)
 
 /* One entry of the manifest's list; its file name must be the one that its
  * coordinates give, so no path can be smuggled in. */
-static int parse_shard(const json_t *o, struct bn_ckpt_shard *s,
+static int parse_shard(const json_t *o, bool tree, struct bn_ckpt_shard *s,
                        const char *where, struct bn_err *err)
 {
     const char *file = json_string_value(json_object_get(o, "file"));
-    const char *hash = json_string_value(json_object_get(o, "xxh3_128"));
+    const char *hash = json_string_value(
+        json_object_get(o, tree ? "xxh3_128_tree" : "xxh3_128"));
     char name[BN_CKPT_NAME];
     bool bad = false;
 
+    s->tree = tree;
     s->pp = (int)get_int(o, "pp", &bad);
     s->dp = (int)get_int(o, "dp", &bad);
     s->part.tp_rank = (int)get_int(o, "tp", &bad);
@@ -117,7 +119,7 @@ static int parse_shard(const json_t *o, struct bn_ckpt_shard *s,
     return 0;
 }
 
-/* Version 2 holds an adapter, and names the model that it belongs to. */
+/* Of an adapter, and which model it belongs to. */
 static int parse_adapter(struct bn_ckpt *c, const json_t *m, const char *path,
                          struct bn_err *err)
 {
@@ -149,17 +151,18 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
     bool ours = !bad && format != NULL
                 && strcmp(format, "burnish checkpoint") == 0;
 
-    if (ours && version != 1 && version != 2) {
+    if (ours && (version < 1 || version > 3)) {
         json_decref(m);
         return bn_fail(err, BN_ERR_DATA, "%s: checkpoint format version %lld "
-                       "is not known here (1 and 2 are)", path, (long long)version);
+                       "is not known here (1 to 3 are)", path,
+                       (long long)version);
     }
     if (!ours || trajectory == NULL
         || !json_is_object(json_object_get(m, "loop"))
         || json_array_size(list) == 0) {
         json_decref(m);
         return bn_fail(err, BN_ERR_DATA, "%s: not a manifest of a burnish "
-                       "checkpoint, version 1 or 2", path);
+                       "checkpoint, version 1 to 3", path);
     }
     c->trajectory = bn_strdup(trajectory);
     c->loop = json_incref(json_object_get(m, "loop"));
@@ -169,9 +172,11 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
     json_array_foreach(list, i, o)
     {
         if (rc == 0)
-            rc = parse_shard(o, &c->shard[i], path, err);
+            rc = parse_shard(o, version == 3, &c->shard[i], path, err);
     }
-    if (rc == 0 && version == 2)
+    if (rc == 0
+        && (version == 2
+            || (version == 3 && json_object_get(m, "adapter") != NULL)))
         rc = parse_adapter(c, m, path, err);
     json_decref(m);
     return rc;

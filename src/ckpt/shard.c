@@ -1,6 +1,7 @@
 /* One shard from host memory to its file. */
 #include "config.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/tree.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -18,14 +19,32 @@ struct hashing {
     struct bn_hash hash;
 };
 
+/* Piece i of the three arrays, one behind the other. */
+static struct bn_hash hash_piece(const struct hashing *h, size_t i)
+{
+    struct bn_hasher *x = bn_hasher_begin();
+    size_t from = i * BN_CKPT_PIECE, end = from + BN_CKPT_PIECE;
+
+    for (size_t k = 0; k < 3; k++) {
+        size_t first = k * h->bytes, last = first + h->bytes;
+        size_t a = from > first ? from : first, b = end < last ? end : last;
+
+        if (b > a)
+            bn_hasher_add(x, (const char *)h->data[k] + (a - first), b - a);
+    }
+    return bn_hasher_end(x);
+}
+
 static void *hash_all(void *arg)
 {
     struct hashing *h = arg;
-    struct bn_hasher *x = bn_hasher_begin();
+    size_t n = bn_ckpt_pieces(3 * h->bytes);
+    struct bn_hash *piece = BN_NEWN(struct bn_hash, n + 1);
 
-    for (int k = 0; k < 3; k++)
-        bn_hasher_add(x, h->data[k], h->bytes);
-    h->hash = bn_hasher_end(x);
+    for (size_t i = 0; i < n; i++)
+        piece[i] = hash_piece(h, i);
+    h->hash = bn_ckpt_tree(piece, n);
+    free(piece);
     return NULL;
 }
 
@@ -59,6 +78,7 @@ int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
     else
         hash_all(&h);
     s->hash = h.hash;
+    s->tree = true;
     s->bytes = 3 * sizeof(float) * s->count;
     free(path);
     return rc;

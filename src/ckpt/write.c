@@ -36,7 +36,7 @@ static json_t *shard_json(const struct bn_ckpt_shard *s)
     return json_pack(
         "{s:s, s:I, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:I, s:I}",
         "file", bn_ckpt_shard_name(s, name), "bytes", (json_int_t)s->bytes,
-        "xxh3_128", bn_hash_hex(s->hash, hex), "pp", s->pp, "dp", s->dp,
+        "xxh3_128_tree", bn_hash_hex(s->hash, hex), "pp", s->pp, "dp", s->dp,
         "tp", s->part.tp_rank, "tp_size", s->part.tp_size, "first_layer",
         s->part.first_layer, "end_layer", s->part.end_layer, "embed",
         (int)s->part.has_embed, "head", (int)s->part.has_head, "begin",
@@ -67,7 +67,7 @@ static int put_manifest(const char *tmp, long step,
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, shard_json(&shards[i]));
     m = json_pack("{s:s, s:i, s:I, s:s, s:O, s:o}", "format",
-                  "burnish checkpoint", "version", adapter ? 2 : 1, "step",
+                  "burnish checkpoint", "version", 3, "step",
                   (json_int_t)step, "trajectory", trajectory, "loop", loop,
                   "shards", list);
     if (adapter) {

@@ -117,10 +117,13 @@ static void forget(const char *dir, const char *name)
     free(path);
 }
 
-/* As a resumed run does, with every checksum: into memory that is there
- * already, or into fresh memory. */
-static void load_checkpoint(struct bench *x, bool cold, bool fresh)
+/* As a resumed run does, with every checksum, until all of it is in memory;
+ * with 'placed' until it is where the trainer has it, which is there already.
+ */
+static void load_checkpoint(struct bench *x, bool cold, bool placed)
 {
+    const struct bn_ckpt_state to = {x->to[0], x->to[1], x->to[2]};
+
     char *path = bn_path_join(x->dir, "checkpoint-1");
     struct bn_ckpt_stage g;
     struct bn_err err;
@@ -131,13 +134,18 @@ static void load_checkpoint(struct bench *x, bool cold, bool fresh)
     struct bn_ckpt *c = bn_ckpt_open(path, &err);
 
     must(c != NULL ? 0 : -1, &err);
-    must(bn_ckpt_stage(&g, c, &x->ps, 0, x->ps.elems, 1, 0,
-                       fresh ? NULL : x->to[0], &err), &err);
-    x->seconds = bn_now() - t0;
-    bn_ckpt_close(c);
-    if (memcmp(g.part[0], x->state.base, x->bytes) != 0)
-        must(bn_fail(&err, BN_ERR_BUG, "other bytes came back"), &err);
+    must(bn_ckpt_stage(&g, c, &x->ps, 0, x->ps.elems, 1, 0, NULL, &err),
+         &err);
+    if (!placed)
+        x->seconds = bn_now() - t0;
+    must(bn_ckpt_place_stage(&g, &to, x->dev, &err), &err);
+    if (placed)
+        x->seconds = bn_now() - t0;
     bn_ckpt_unstage(&g);
+    bn_ckpt_close(c);
+    if (memcmp(x->to[0], x->state.base, x->bytes) != 0)
+        must(bn_fail(&err, BN_ERR_BUG, "other bytes came back"), &err);
+    memset(x->copy.base, 0, x->bytes);
     free(path);
 }
 
@@ -151,12 +159,12 @@ static void load_warm(struct bench *x)
     load_checkpoint(x, false, false);
 }
 
-static void load_fresh(struct bench *x)
+static void restore(struct bench *x)
 {
     load_checkpoint(x, true, true);
 }
 
-static void load_fresh_warm(struct bench *x)
+static void restore_warm(struct bench *x)
 {
     load_checkpoint(x, false, true);
 }
@@ -214,8 +222,7 @@ int main(int argc, char **argv)
         void (*run)(struct bench *);
     } all[] = {{"save", save}, {"write", write_raw}, {"load", load},
                {"read", read_raw}, {"load-warm", load_warm},
-               {"load-fresh", load_fresh},
-               {"load-fresh-warm", load_fresh_warm},
+               {"restore", restore}, {"restore-warm", restore_warm},
                {"read-warm", read_warm}, {"pause", snapshot},
                {"copy", copy}};
     struct bench x = {.dir = argc > 1 ? argv[1] : "."};

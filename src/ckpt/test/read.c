@@ -193,17 +193,50 @@ static void save_large(const char *dir)
     free(tmp);
 }
 
+/* The way to a device: what need not be copied is taken from the mapping. */
+static void stage_range(const struct bn_ckpt *c, const struct bn_params *ps,
+                        size_t begin, size_t n, float *const *want,
+                        int checkers, struct bn_dev *dev)
+{
+    float *mem = BN_NEWN(float, 3 * n), *to[3];
+    struct bn_err err;
+
+    for (int borrowed = 0; borrowed < 2; borrowed++) {
+        struct bn_ckpt_stage g;
+
+        for (int k = 0; k < 3; k++) {
+            to[k] = BN_NEWN(float, n + 1);
+            memset(to[k], 0xee, (n + 1) * sizeof(float));
+        }
+        memset(mem, 0xdd, 3 * n * sizeof(float));
+        assert_int_equal(bn_ckpt_stage(&g, c, ps, begin, n, checkers, 0,
+                                       borrowed ? mem : NULL, &err), 0);
+        const struct bn_ckpt_state out = {to[0], to[1], to[2]};
+        assert_int_equal(bn_ckpt_place_stage(&g, &out, dev, &err), 0);
+        bn_ckpt_unstage(&g);
+        for (int k = 0; k < 3; k++) {
+            assert_memory_equal(to[k], want[k] + begin, n * sizeof(float));
+            assert_int_equal(((unsigned char *)(to[k] + n))[0], 0xee);
+            free(to[k]);
+        }
+    }
+    free(mem);
+}
+
 static void load_part(const struct bn_ckpt *c, int tp_size, int tp_rank,
-                      int checkers)
+                      int checkers, struct bn_dev *dev)
 {
     struct bn_params ps = table(tp_size, tp_rank);
     size_t begin[] = {0, 1000, ps.elems / 2}, end[] = {ps.elems, 250001,
                                                        ps.elems - 3};
-    float *want = BN_NEWN(float, ps.elems), *to[3];
+    float *want[3], *to[3];
     struct bn_err err;
 
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3; k++) {
         to[k] = BN_NEWN(float, ps.elems);
+        want[k] = BN_NEWN(float, ps.elems);
+        fill(&ps, k, want[k]);
+    }
     for (int i = 0; i < 3; i++) {
         size_t n = end[i] - begin[i];
 
@@ -212,16 +245,16 @@ static void load_part(const struct bn_ckpt *c, int tp_size, int tp_rank,
         assert_int_equal(bn_ckpt_load_host(c, &ps, begin[i], n, to, 3,
                                            checkers, 0, &err), 0);
         for (int k = 0; k < 3; k++) {
-            memset(want, 0, ps.elems * sizeof(float));
-            fill(&ps, k, want);
-            assert_memory_equal(to[k], want + begin[i], n * sizeof(float));
+            assert_memory_equal(to[k], want[k] + begin[i], n * sizeof(float));
             if (n < ps.elems) /* and nothing behind it */
                 assert_int_equal(((unsigned char *)(to[k] + n))[0], 0xee);
         }
+        stage_range(c, &ps, begin[i], n, want, checkers, dev);
     }
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3; k++) {
         free(to[k]);
-    free(want);
+        free(want[k]);
+    }
     bn_params_release(&ps);
 }
 
@@ -236,9 +269,12 @@ static void test_layouts(void **state)
     char *path = bn_path_join(dir, "checkpoint-5");
     struct bn_ckpt *c = bn_ckpt_open(path, &err);
     assert_non_null(c);
+    struct bn_dev *dev = bn_dev_cpu(0, &err);
+    assert_non_null(dev);
     for (int size = 1; size <= 3; size++)
         for (int rank = 0; rank < size; rank++)
-            load_part(c, size, rank, rank % 2 ? 0 : 2);
+            load_part(c, size, rank, rank % 2 ? 0 : 2, dev);
+    bn_dev_destroy(dev);
     bn_ckpt_close(c);
     free(path);
     assert_int_equal(bn_remove_tree(dir, &err), 0);
@@ -277,11 +313,15 @@ static void test_damage(void **state)
     const long at[] = {0, (1 << 20) - 1, 1 << 20, 12 * CUT - 1};
     for (size_t i = 0; i < BN_COUNT(at); i++) {
         flip(file, at[i]);
-        for (int read = 0; read < 2; read++) {
+        for (int how = 0; how < 3; how++) {
+            struct bn_ckpt_stage g;
+
             err.text[0] = '\0';
-            int rc = read ? bn_ckpt_load_host(c, &ps, 0, ps.elems, to, 3, 1,
-                                              0, &err)
-                          : bn_ckpt_check(c, 1, 0, &err);
+            int rc = how == 0   ? bn_ckpt_check(c, 1, 0, &err)
+                     : how == 1 ? bn_ckpt_load_host(c, &ps, 0, ps.elems, to, 3,
+                                                    1, 0, &err)
+                                : bn_ckpt_stage(&g, c, &ps, 0, ps.elems, 1, 0,
+                                                NULL, &err);
 
             assert_int_equal(rc, -1);
             assert_int_equal(err.code, BN_ERR_DATA);
@@ -294,8 +334,17 @@ static void test_damage(void **state)
         flip(file, at[i]);
     }
     assert_int_equal(bn_ckpt_check(c, 1, 0, &err), 0);
-    /* cut while it is open: an error, no signal */
+    /* cut while it is open: an error, no signal; even behind the checks */
+    struct bn_dev *dev = bn_dev_cpu(0, &err);
+    struct bn_ckpt_stage g;
+    const struct bn_ckpt_state out = {to[0], to[1], to[2]};
+    assert_int_equal(bn_ckpt_stage(&g, c, &ps, 0, ps.elems, 1, 0, NULL, &err),
+                     0);
     assert_int_equal(truncate(file, 5 << 19), 0);
+    assert_int_equal(bn_ckpt_place_stage(&g, &out, dev, &err), -1);
+    assert_non_null(strstr(err.text, "again"));
+    bn_ckpt_unstage(&g);
+    bn_dev_destroy(dev);
     assert_int_equal(bn_ckpt_check(c, 1, 0, &err), -1);
     assert_non_null(strstr(err.text, "cannot read"));
     assert_int_equal(bn_ckpt_load_host(c, &ps, 0, ps.elems, to, 3, 1, 0,
