@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum phase { IDLE, WRITES, COMMITS };
@@ -33,7 +34,8 @@ struct bn_saver {
     bool runs;    /* the thread has to be joined */
     atomic_bool done;
     pthread_t thread;
-    int rc; /* of the thread */
+    void (*job)(struct bn_saver *v); /* of the thread */
+    int rc;                          /* of the job */
     struct bn_err err;
     /* of rank 0, for the commit */
     struct bn_ckpt_shard *all; /* [ranks] */
@@ -59,12 +61,22 @@ static bool in_background(pthread_t *id, void *(*run)(void *), void *arg)
     return runs;
 }
 
+/* This thread has the processors after those that train: it is the disk that
+ * a save waits for. Once training has stopped nobody is before it. */
+static void give_way(void)
+{
+    enum { NICE = 10 };
+
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+}
+
 /* By one byte of each page: the system has them zeroed. */
 static void *touch(void *arg)
 {
     const struct bn_arena *a = arg;
     size_t page = (size_t)sysconf(_SC_PAGE_SIZE);
 
+    give_way();
     for (size_t at = 0; at < a->size; at += page)
         *(volatile char *)(a->base + at) = 0;
     return NULL;
@@ -153,23 +165,33 @@ static int take_copy(struct bn_saver *v, struct bn_err *err)
     return bn_dev_check(dev, err);
 }
 
-static void *write_shard(void *arg)
+static void write_shard(struct bn_saver *v)
 {
-    struct bn_saver *v = arg;
     const float *const data[3] = {part(v, 0), part(v, 1), part(v, 2)};
 
     v->rc = bn_ckpt_write_shard(v->tmp, &v->shard, data, &v->err);
+}
+
+static void *do_job(void *arg)
+{
+    struct bn_saver *v = arg;
+
+    give_way();
+    v->job(v);
     atomic_store(&v->done, true);
     return NULL;
 }
 
 /* Without a thread it is done here. */
-static void start(struct bn_saver *v, void *(*run)(void *))
+static void start(struct bn_saver *v, void (*job)(struct bn_saver *))
 {
     atomic_store(&v->done, false);
-    v->runs = in_background(&v->thread, run, v);
-    if (!v->runs)
-        run(v);
+    v->job = job;
+    v->runs = in_background(&v->thread, do_job, v);
+    if (v->runs)
+        return;
+    job(v);
+    atomic_store(&v->done, true);
 }
 
 int bn_save_begin(struct bn_saver *v, const struct bn_saved *state,
@@ -232,13 +254,9 @@ static int put_manifest(struct bn_saver *v, struct bn_err *err)
     return rc;
 }
 
-static void *commit(void *arg)
+static void commit(struct bn_saver *v)
 {
-    struct bn_saver *v = arg;
-
     v->rc = put_manifest(v, &v->err);
-    atomic_store(&v->done, true);
-    return NULL;
 }
 
 /* Shards are written: their hashes to rank 0, which begins the commit. */
