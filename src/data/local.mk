@@ -26,7 +26,8 @@ DATA_LIBS = src/data/libdata.a $(CHAT_LIBS) $(TEXT_LIBS) $(ZLIB_LIBS) $(ZSTD_LIB
 
 if HAVE_CMOCKA
 DATA_TESTS = src/data/test/batch.t src/data/test/golden.t \
-	src/data/test/row.t src/data/test/tokens.t
+	src/data/test/row.t src/data/test/tokens.t \
+	src/data/test/tokens_cache.t src/data/test/tokens_files.t
 check_PROGRAMS += $(DATA_TESTS)
 TESTS += $(DATA_TESTS)
 src_data_test_batch_t_SOURCES = src/data/test/batch.c
@@ -35,8 +36,13 @@ src_data_test_golden_t_SOURCES = src/data/test/golden.c src/data/test/util.h
 src_data_test_golden_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
 src_data_test_row_t_SOURCES = src/data/test/row.c
 src_data_test_row_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
-src_data_test_tokens_t_SOURCES = src/data/test/tokens.c src/data/test/util.h
+SETS_H = src/data/test/sets.h src/data/test/util.h
+src_data_test_tokens_t_SOURCES = src/data/test/tokens.c $(SETS_H)
 src_data_test_tokens_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
+src_data_test_tokens_cache_t_SOURCES = src/data/test/tokens_cache.c $(SETS_H)
+src_data_test_tokens_cache_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
+src_data_test_tokens_files_t_SOURCES = src/data/test/tokens_files.c $(SETS_H)
+src_data_test_tokens_files_t_LDADD = $(DATA_LIBS) $(CMOCKA_LIBS)
 endif
 
 noinst_PROGRAMS += src/data/bench/bench-data

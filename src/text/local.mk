@@ -83,11 +83,18 @@ EXTRA_DIST += \
 	src/text/fuzz/chat.c
 
 if HAVE_CMOCKA
-CHAT_TESTS = src/text/test/chat.t
+CHAT_TESTS = src/text/test/chat.t src/text/test/chat_errors.t \
+	src/text/test/chat_spans.t
 check_PROGRAMS += $(CHAT_TESTS)
 TESTS += $(CHAT_TESTS)
-src_text_test_chat_t_SOURCES = src/text/test/chat.c
+src_text_test_chat_t_SOURCES = src/text/test/chat.c src/text/test/chat.h
 src_text_test_chat_t_LDADD = $(CHAT_LIBS) $(CMOCKA_LIBS)
+src_text_test_chat_errors_t_SOURCES = src/text/test/chat_errors.c \
+	src/text/test/chat.h
+src_text_test_chat_errors_t_LDADD = $(CHAT_LIBS) $(CMOCKA_LIBS)
+src_text_test_chat_spans_t_SOURCES = src/text/test/chat_spans.c \
+	src/text/test/chat.h
+src_text_test_chat_spans_t_LDADD = $(CHAT_LIBS) $(CMOCKA_LIBS)
 endif
 noinst_PROGRAMS += src/text/bench/bench-encode
 src_text_bench_bench_encode_SOURCES = src/text/bench/encode.c
