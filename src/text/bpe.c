@@ -1,6 +1,6 @@
 /* Reading a BPE model: vocabulary, merges, options. */
 #include "config.h"
-#include "text/bpe.h"
+#include "text/bpe_impl.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -310,6 +310,7 @@ int bn_bpe_init(struct bn_bpe *b, const json_t *model, const char *where,
     }
     load_bytes(b);
     load_chars(b);
+    bn_bpe_seam_init(b);
     return 0;
 }
 
@@ -321,6 +322,9 @@ void bn_bpe_release(struct bn_bpe *b)
     free(b->map);
     free(b->pairs);
     free(b->maybe);
+    free(b->kind);
+    free(b->seam);
+    free(b->step);
     free(b->char_sym);
     free(b->made);
     free(b->prefix);

@@ -17,8 +17,24 @@
 enum {
     BN_BPE_ID_BITS = 21,   /* largest id + 1 is at most 2^21 */
     BN_BPE_RANK_BITS = 22, /* at most 2^22 - 1 merges */
+    BN_BPE_PLACE_BITS = 6
 };
+#define BN_BPE_NONE INT32_MAX
 #define BN_BPE_NO_RANK UINT32_MAX
+
+/* The place between two symbols, by their kinds: see bpe_seam.c. Ranks are
+ * shifted by BN_BPE_PLACE_BITS; BN_BPE_NONE: no merge. */
+struct bn_bpe_seam {
+    int32_t rank;  /* of the merge of the two */
+    int32_t least; /* that any merge across it can have */
+};
+
+/* What a merge makes, and the least rank that any merge across the place
+ * before and behind that can have, as above. */
+struct bn_bpe_step {
+    uint32_t id;
+    int32_t before, behind;
+};
 
 struct bn_bpe {
     int32_t nid;       /* one past the largest id */
@@ -36,6 +52,9 @@ struct bn_bpe {
     int maybe_shift;
     uint32_t *made;    /* [nmerge] the id a merge makes */
     uint32_t nmerge;
+    uint8_t *kind;              /* [nid] of symbols, see bpe_seam.c */
+    struct bn_bpe_seam *seam;   /* [256 * 256] by two kinds; NULL: not used */
+    struct bn_bpe_step *step;   /* [nmerge] */
     int32_t *char_sym;          /* [65536] id of a character below U+10000,
                                  * -1: none; NULL with prefix or suffix */
     int32_t byte_sym[256];      /* id of a byte's byte-level name, or -1 */
@@ -61,15 +80,22 @@ static inline uint32_t bn_bpe_hash(uint32_t left, uint32_t right)
     return (uint32_t)(h >> 32);
 }
 
+/* False: no pair with this hash merges. */
+static inline bool bn_bpe_maybe(const struct bn_bpe *b, uint32_t hash)
+{
+    uint32_t bit = hash >> b->maybe_shift;
+
+    return b->maybe[bit / 64] >> bit % 64 & 1;
+}
+
 /* Rank of the merge of two symbols, BN_BPE_NO_RANK if there is none. */
 static inline uint32_t bn_bpe_rank(const struct bn_bpe *b, uint32_t left,
                                    uint32_t right)
 {
     uint64_t key = (uint64_t)left << BN_BPE_ID_BITS | right;
-    uint32_t h = bn_bpe_hash(left, right), bit = h >> b->maybe_shift;
-    uint32_t i = h & b->pair_mask;
+    uint32_t h = bn_bpe_hash(left, right), i = h & b->pair_mask;
 
-    if ((b->maybe[bit / 64] >> bit % 64 & 1) == 0)
+    if (!bn_bpe_maybe(b, h))
         return BN_BPE_NO_RANK;
     for (;;) {
         uint64_t v = b->pairs[i];
@@ -94,9 +120,8 @@ struct bn_bpe_work {
     struct bn_bpe_mark *mark;
     size_t mark_cap;
     struct bn_bpe_memo *memo;
-    uint64_t *near;
-    uint32_t *win, *win_len;
-    size_t win_cap, win_len_cap;
+    uint32_t *win, *win_start;
+    size_t win_cap, win_start_cap;
     char *text;
     size_t text_cap;
 };
@@ -109,7 +134,8 @@ void bn_bpe_work_release(struct bn_bpe_work *w);
 void bn_bpe_word(const struct bn_bpe *b, struct bn_bpe_work *w, const char *s,
                  size_t n, bool bytes);
 
-/* Apply all merges to w->sym[0..w->n): the step after symbols are made. */
+/* Apply all merges to w->sym[0..w->n): the step after symbols are made. Each
+ * is a token of one character, a byte's, or the unknown token. */
 void bn_bpe_merge(const struct bn_bpe *b, struct bn_bpe_work *w);
 /* The same by a heap alone: slower, and what the faster way is tested
  * against. */

@@ -5,7 +5,12 @@ src_text_libtext_a_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) \
 src_text_libtext_a_SOURCES = \
 	src/text/added.c src/text/added.h \
 	src/text/bpe.c src/text/bpe.h \
+	src/text/bpe_impl.h \
 	src/text/bpe_merge.c \
+	src/text/bpe_seam.c \
+	src/text/bpe_small.c \
+	src/text/bpe_windows.c \
+	src/text/bpe_word.c \
 	src/text/bytechar.c \
 	src/text/decoder.c src/text/decoder.h \
 	src/text/decoder_parse.c \
@@ -101,9 +106,12 @@ src_text_bench_bench_encode_SOURCES = src/text/bench/encode.c
 src_text_bench_bench_encode_LDADD = $(TEXT_LIBS)
 
 if HAVE_CMOCKA
-TEXT_TOKENIZER_TESTS = src/text/test/tokenizer.t
+TEXT_TOKENIZER_TESTS = src/text/test/merge.t src/text/test/tokenizer.t
 check_PROGRAMS += $(TEXT_TOKENIZER_TESTS)
 TESTS += $(TEXT_TOKENIZER_TESTS)
+src_text_test_merge_t_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
+src_text_test_merge_t_SOURCES = src/text/test/merge.c
+src_text_test_merge_t_LDADD = $(TEXT_LIBS) $(CMOCKA_LIBS)
 src_text_test_tokenizer_t_CPPFLAGS = $(src_text_libtext_a_CPPFLAGS)
 src_text_test_tokenizer_t_SOURCES = src/text/test/tokenizer.c
 src_text_test_tokenizer_t_LDADD = $(TEXT_LIBS) $(CMOCKA_LIBS)

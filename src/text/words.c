@@ -10,23 +10,32 @@ void bn_emit(struct bn_ids *out, const void *ids, size_t n)
     out->n += n;
 }
 
+/* A word with its spaces as marks: itself, if it has none. */
+static const char *with_marks(struct bn_encoder *e, const char *w, size_t *n)
+{
+    const char *end = w + *n, *space = memchr(w, ' ', *n);
+
+    if (space == NULL)
+        return w;
+    bn_str_clear(&e->marked);
+    for (; space != NULL; space = memchr(w, ' ', (size_t)(end - w))) {
+        bn_str_add(&e->marked, w, (size_t)(space - w));
+        bn_str_adds(&e->marked, BN_MARK);
+        w = space + 1;
+    }
+    bn_str_add(&e->marked, w, (size_t)(end - w));
+    *n = e->marked.len;
+    return e->marked.s;
+}
+
 /* A word the cache does not know: merge, remember, emit. */
 static void new_word(struct bn_encoder *e, size_t i, const char *w, size_t n)
 {
     const char *s = w;
     size_t len = n;
 
-    if (e->t->plan == BN_PLAN_MARKS) {
-        bn_str_clear(&e->marked);
-        for (size_t k = 0; k < n; k++) {
-            if (w[k] == ' ')
-                bn_str_adds(&e->marked, BN_MARK);
-            else
-                bn_str_addc(&e->marked, w[k]);
-        }
-        s = e->marked.s;
-        len = e->marked.len;
-    }
+    if (e->t->plan == BN_PLAN_MARKS)
+        s = with_marks(e, w, &len);
     bn_bpe_word(&e->t->bpe, &e->work, s, len, e->t->bytes);
     if (n <= BN_WORD_LONG)
         bn_wordcache_put(&e->cache, i, w, n, e->work.sym, e->work.n);

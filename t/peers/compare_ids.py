@@ -83,9 +83,11 @@ def random_texts(n, specials, seed=1):
                                      range(rng.randrange(1, 7))))
         out.append(''.join(parts))
     # Long words, which are encoded in windows.
-    for length in (50, 100, 300, 2000):
+    syllables = ''.join(chr(c) for c in range(0xac00, 0xd7a4))
+    for length in (50, 100, 300, 2000, 20000):
         for pool in ('ab', 'a', 'abcdefghijklmnopqrstuvwxyz', ' ', '가나다라',
-                     '=', '0123456789', 'é한a'):
+                     '=', '0123456789', 'é한a', 'etaoinshrdlu', syllables,
+                     'ABCDEFGHIJKLMNOPabcdefghijklmnop0123456789+/'):
             out.append(''.join(rng.choice(pool) for _ in range(length)))
     return out
 

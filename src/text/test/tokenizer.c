@@ -139,116 +139,6 @@ static void test_nfc(void **state)
     bn_str_release(&buf[1]);
 }
 
-/* A model: characters a..p, then merges of random tokens. */
-static json_t *random_model(int merges)
-{
-    json_t *vocab = json_object(), *list = json_array();
-    char text[400][64];
-    int n = 0;
-
-    for (; n < 16; n++)
-        snprintf(text[n], sizeof(text[n]), "%c", 'a' + n);
-    for (int i = 0; i < merges && n < 400; i++) {
-        const char *x = text[draw((uint64_t)n)], *y = text[draw((uint64_t)n)];
-        char made[128];
-        int k = 0;
-
-        snprintf(made, sizeof(made), "%s%s", x, y);
-        if (strlen(made) > 30)
-            continue;
-        while (k < n && strcmp(text[k], made) != 0)
-            k++;
-        if (k == n)
-            memcpy(text[n++], made, strlen(made) + 1);
-        json_array_append_new(list, json_pack("[ss]", x, y));
-    }
-    for (int i = 0; i < n; i++)
-        json_object_set_new(vocab, text[i], json_integer(i));
-    return json_pack("{s:o, s:o}", "vocab", vocab, "merges", list);
-}
-
-static void test_merge(void **state)
-{
-    struct bn_err err;
-
-    (void)state;
-    for (int round = 0; round < 60; round++) {
-        json_t *model = random_model(5 + 5 * round);
-        struct bn_bpe b;
-        struct bn_bpe_work w = {0}, h = {0};
-
-        assert_int_equal(bn_bpe_init(&b, model, "test", &err), 0);
-        for (int i = 0; i < 60; i++) {
-            size_t n = 1 + draw(i < 40 ? 90 : 3000);
-            uint64_t letters = 1 + draw(i % 3 ? 4 : 16);
-            char *s = bn_malloc(n);
-
-            for (size_t k = 0; k < n; k++)
-                s[k] = (char)('a' + draw(letters));
-            bn_bpe_word(&b, &w, s, n, false);
-            h.n = 0;
-            bn_grow(&h.sym, &h.sym_cap, n, sizeof(uint32_t));
-            for (size_t k = 0; k < n; k++)
-                h.sym[h.n++] = (uint32_t)bn_bpe_id(&b, s + k, 1);
-            bn_bpe_merge_heap(&b, &h);
-            assert_int_equal(w.n, h.n);
-            assert_memory_equal(w.sym, h.sym, w.n * sizeof(uint32_t));
-            free(s);
-        }
-        bn_bpe_work_release(&w);
-        bn_bpe_work_release(&h);
-        bn_bpe_release(&b);
-        json_decref(model);
-    }
-}
-
-/* Merges whose ranks fall from left to right, so that what the last symbols
- * of a word are decides about its first ones: windows have to go back. */
-static void test_chain(void **state)
-{
-    enum { CHAIN = 150 };
-    json_t *vocab = json_object(), *merges = json_array(), *model;
-    struct bn_bpe_work w = {0}, h = {0};
-    struct bn_bpe b;
-    struct bn_err err;
-
-    (void)state;
-    for (int i = 0; i < CHAIN; i++) {
-        char c[12] = "";
-        int n = bn_utf8_put(c, 0x100 + (uint32_t)i);
-
-        json_object_set_new(vocab, c, json_integer(i));
-        bn_utf8_put(c + n, 0x101 + (uint32_t)i);
-        if (i + 1 < CHAIN)
-            json_object_set_new(vocab, c, json_integer(CHAIN + i));
-    }
-    for (int i = CHAIN - 2; i >= 0; i--) {
-        char c[2][8] = {"", ""};
-
-        bn_utf8_put(c[0], 0x100 + (uint32_t)i);
-        bn_utf8_put(c[1], 0x101 + (uint32_t)i);
-        json_array_append_new(merges, json_pack("[ss]", c[0], c[1]));
-    }
-    model = json_pack("{s:o, s:o}", "vocab", vocab, "merges", merges);
-    assert_int_equal(bn_bpe_init(&b, model, "test", &err), 0);
-    for (uint32_t from = 0; from < 4; from++)
-        for (uint32_t n = 60; n < 140; n++) {
-            w.n = h.n = 2 * n;
-            bn_grow(&w.sym, &w.sym_cap, w.n, sizeof(uint32_t));
-            bn_grow(&h.sym, &h.sym_cap, h.n, sizeof(uint32_t));
-            for (uint32_t i = 0; i < 2 * n; i++)
-                w.sym[i] = h.sym[i] = from + i % n;
-            bn_bpe_merge(&b, &w);
-            bn_bpe_merge_heap(&b, &h);
-            assert_int_equal(w.n, h.n);
-            assert_memory_equal(w.sym, h.sym, w.n * sizeof(uint32_t));
-        }
-    bn_bpe_work_release(&w);
-    bn_bpe_work_release(&h);
-    bn_bpe_release(&b);
-    json_decref(model);
-}
-
 /* Open a tokenizer.json given as a value (taken) or as text. */
 static struct bn_tokenizer *open_text(const char *text, struct bn_err *err)
 {
@@ -582,8 +472,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scan),    cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_nfc),     cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_chain),   cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_nfc),     cmocka_unit_test(test_hot),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_hostile), cmocka_unit_test(test_encode),
         cmocka_unit_test(test_cache),
