@@ -6,8 +6,12 @@
  *       computing of the others
  *   bench-encode TOKENIZER TEXTS ids OUT
  *       writes the number of ids and the ids of every text as 32-bit words
- *   bench-encode TOKENIZER TEXTS words
- *       prints: kind, bytes, nanoseconds a byte of words without a break
+ *   bench-encode TOKENIZER TEXTS words OTHER
+ *       prints: kind, bytes, nanoseconds a byte, the least of several
+ *       encoders, of TEXTS ("normal") and of words without a break. Each
+ *       encoder has met OTHER before, texts of another language, and meets
+ *       what is timed for the first time: all of it is in memory and nothing
+ *       of it is remembered. Each meets another random word.
  *
  * TEXTS is a file of texts, each ended by a NUL byte.
  */
@@ -151,19 +155,19 @@ static void write_ids(struct bench *b, const char *path)
     }
 }
 
-/* A word of 'n' bytes with no place to break. */
-static char *long_word(const char *kind, size_t n)
+/* A word of 'n' bytes with no place to break, another one for each seed. */
+static char *long_word(const char *kind, size_t n, uint64_t seed)
 {
     char *s = bn_malloc(n + 4);
     size_t at = 0;
 
     for (uint64_t i = 0; at < n; i++) {
-        uint64_t r = bn_rng_u64(1, 0, i);
+        uint64_t r = bn_rng_u64(1, seed, i);
 
         if (strcmp(kind, "repeated") == 0)
-            s[at++] = 'a';
+            s[at++] = (char)('a' + seed % 26);
         else if (strcmp(kind, "period") == 0)
-            s[at++] = "abcabd"[i % 6];
+            s[at++] = (char)('a' + ((uint64_t)"abcabd"[i % 6] + seed) % 26);
         else if (strcmp(kind, "random") == 0)
             s[at++] = (char)('a' + r % 26);
         else
@@ -173,32 +177,76 @@ static char *long_word(const char *kind, size_t n)
     return s;
 }
 
-static void words(struct bench *b)
+/* Nanoseconds a byte of these texts, for an encoder that met only 'other'. */
+static double first_time(struct bench *b, const struct bench *other,
+                         const struct text *text, size_t n)
+{
+    struct bn_encoder *e = bn_encoder_create(b->t);
+    struct bn_ids *ids = &b->worker[0].ids;
+    const struct text *all[] = {other->text, text};
+    size_t count[] = {other->n, n}, bytes = 0;
+    struct bn_err err;
+    double t0 = 0;
+
+    for (int k = 0; k < 2; k++) {
+        t0 = cpu_now();
+        for (size_t i = 0; i < count[k]; i++) {
+            ids->n = 0;
+            if (bn_encode(e, all[k][i].s, all[k][i].n, false, ids, &err) < 0)
+                die(&err);
+        }
+    }
+    double t = cpu_now() - t0;
+    for (size_t i = 0; i < n; i++)
+        bytes += text[i].n;
+    bn_encoder_destroy(e);
+    return t * 1e9 / (double)bytes;
+}
+
+enum { ENCODERS = 7 };
+
+static void words(struct bench *b, const struct bench *other)
 {
     static const char *const kinds[] = {"repeated", "period", "random",
                                         "hangul"};
     static const size_t sizes[] = {64 << 10, 256 << 10, 1 << 20};
-    struct worker *w = &b->worker[0];
-    struct bn_err err;
+    double least = 1e30;
 
+    for (int k = 0; k < ENCODERS; k++) {
+        double t = first_time(b, other, b->text, b->n);
+
+        least = t < least ? t : least;
+    }
+    printf("normal %zu %.3f\n", b->bytes, least);
     for (size_t k = 0; k < BN_COUNT(kinds); k++)
         for (size_t i = 0; i < BN_COUNT(sizes); i++) {
-            char *s = long_word(kinds[k], sizes[i]);
-            size_t n = strlen(s);
-            double least = 1e30;
+            struct text word = {0};
 
-            for (int p = 0; p < (i == 0 ? 20 : 5); p++) {
-                double t0 = cpu_now();
+            least = 1e30;
+            for (uint64_t seed = 0; seed < ENCODERS; seed++) {
+                char *s = long_word(kinds[k], sizes[i], seed);
 
-                w->ids.n = 0;
-                if (bn_encode(w->encoder, s, n, false, &w->ids, &err) < 0)
-                    die(&err);
-                double t = cpu_now() - t0;
+                word = (struct text){s, strlen(s)};
+                double t = first_time(b, other, &word, 1);
                 least = t < least ? t : least;
+                free(s);
             }
-            printf("%s %zu %.3f\n", kinds[k], n, least * 1e9 / (double)n);
-            free(s);
+            printf("%s %zu %.3f\n", kinds[k], word.n, least);
         }
+}
+
+static void compare_words(struct bench *b, const char *path)
+{
+    struct bench other = {0};
+    struct bn_map m = {0};
+    struct bn_err err;
+
+    if (bn_map_open(&m, path, &err) < 0)
+        die(&err);
+    split_texts(&other, &m);
+    words(b, &other);
+    free(other.text);
+    bn_map_close(&m);
 }
 
 int main(int argc, char **argv)
@@ -207,9 +255,9 @@ int main(int argc, char **argv)
     struct bn_map m = {0};
     struct bn_err err;
 
-    if (argc < 4) {
+    if (argc < 5) {
         fprintf(stderr, "usage: bench-encode TOKENIZER TEXTS "
-                        "speed THREADS PASSES | ids OUT | words\n");
+                        "speed THREADS PASSES | ids OUT | words OTHER\n");
         return BN_ERR_USAGE;
     }
     b.t = bn_tokenizer_open(argv[1], &err);
@@ -227,7 +275,7 @@ int main(int argc, char **argv)
     else if (strcmp(argv[3], "ids") == 0 && argc > 4)
         write_ids(&b, argv[4]);
     else
-        words(&b);
+        compare_words(&b, argv[4]);
     for (int k = 0; k < b.threads; k++) {
         bn_encoder_destroy(b.worker[k].encoder);
         bn_ids_release(&b.worker[k].ids);
