@@ -126,6 +126,7 @@ size_t bn_bpe_merge_any(const struct bn_bpe *b, struct bn_bpe_work *w,
     }
     return m;
 }
+
 void bn_bpe_merge_heap(const struct bn_bpe *b, struct bn_bpe_work *w)
 {
     if (w->n > 1)
