@@ -28,7 +28,7 @@ tests()
     dir=$1 log=$1/$2.out
     shift
     began=$(date +%s)
-    (cd "$dir" && make -j2 -k "$@") >"$log" 2>&1
+    (cd "$dir" && make -j3 -k "$@") >"$log" 2>&1
     rc=$?
     grep -E '^(FAIL|ERROR|SKIP|XPASS):' "$log"
     bad=$(($(count FAIL "$log") + $(count ERROR "$log") + $(count XPASS "$log")))

@@ -7,7 +7,8 @@
 #
 # Needs CUDA 13 (nvcc) and a C compiler. Used when there: compute-sanitizer,
 # $PYTHON (python3) with torch (peers), cmocka, and a configured build tree in
-# $BUILD (default build) with burnish-train for the golden trajectories. Each
+# $BUILD (default build) with burnish-train for the golden trajectories, and
+# burnish and nvidia-cuda-mps-control for burnish mps. Each
 # part that cannot run says so. Takes 4 to 7 minutes on 16 cores and writes 6.4
 # GB of weights into OUT meanwhile; after $LIMIT seconds (460) nothing new is
 # begun, and what is left undone fails.
@@ -223,6 +224,17 @@ if test -z "$emu" && test -x "$build/burnish-train" &&
     done
 else
     skip "golden trajectories" "no $build/burnish-train, or no golden files"
+fi
+# one GPU for two processes
+if command -v nvidia-cuda-mps-control >/dev/null &&
+    "$build/burnish" mps --help >/dev/null 2>&1; then
+    program=$out/sample
+    test -z "$emu" || program=true
+    within 60 sh "$src/jobs/gpu/mps.sh" "$build/burnish" "$program" \
+        >"$out/mps.log" 2>&1
+    part "two processes under burnish mps" $? mps.log
+else
+    skip "burnish mps" "no $build/burnish, or no nvidia-cuda-mps-control"
 fi
 
 # --- fast? Alone on the machine.

@@ -20,10 +20,35 @@ rehearse()
 {
     PYTHON=$peers EMU=tree LIMIT=3000 BUILD=$BN_BUILDDIR sh "$check" "$dir/$1"
 }
+# a stand-in daemon: it has a server once it was asked for one
+mkdir bin tmp
+cat >bin/nvidia-cuda-mps-control <<\END
+#!/bin/sh
+test "$1" = -d && exec touch "$CUDA_MPS_PIPE_DIRECTORY/control"
+test -e "$CUDA_MPS_PIPE_DIRECTORY/control" || exit 1
+read -r line
+case $line in
+get_server_list) echo 4711 ;;
+quit) rm "$CUDA_MPS_PIPE_DIRECTORY/control" ;;
+esac
+END
+chmod +x bin/nvidia-cuda-mps-control
+PATH=$PWD/bin:$PATH TMPDIR=$PWD/tmp
+export PATH TMPDIR
+test_expect_success 'processes share a GPU through burnish mps' '
+    mps() { sh "$BN_SRCDIR/jobs/gpu/mps.sh" "$BN_BUILDDIR/burnish" "$1"; } &&
+    mps true >out && grep "^server 4711" out && test -z "$(ls tmp)" &&
+    ! mps false && test -z "$(ls tmp)" &&
+    sed -i s/4711// bin/nvidia-cuda-mps-control &&
+    ! mps true 2>err && grep "did not go through it" err && test -z "$(ls tmp)" &&
+    sed -i "s/^get_server_list.*/get_server_list) echo 4711 ;;/" bin/nvidia-cuda-mps-control
+'
+
 test_expect_success 'it runs through, and leaves a table and logs' '
     rehearse out >table &&
     grep "^ok    build" table && ! grep "^FAIL" table &&
     grep "^ok    kernels against the reference, of sample" table &&
+    grep "^ok    two processes under burnish mps" table &&
     for bar in gemm_qkv attn_both_128 rmsnorm head adamw step_sft \
         step_sft_mfu step_orpo step_orpo_memory first_step; do
         grep "^bench $bar .* target [0-9.]* ours " table || return 1
