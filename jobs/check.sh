@@ -5,9 +5,10 @@
 #
 # Installs the Debian packages that are missing (says which), builds in
 # build-check, runs `make check`, and ends with a line
-# "N passed, N failed, N skipped". --all: also build with clang, sanitizers
-# and no optional library and run the unit tests so, run the fuzz targets for
-# a minute each, and build, test and install from a source archive.
+# "N passed, N failed, N skipped". --all: also look at a report's page in a
+# browser, build with clang, sanitizers and no optional library and run the
+# unit tests so, run the fuzz targets for a minute each, and build, test and
+# install from a source archive.
 # BURNISH_TEST_REQUIRE lists what must not be skipped (doc/HACKING.md).
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -73,7 +74,8 @@ if test "${1-}" = --all; then
     shift
 fi
 # shellcheck disable=SC2086 # lists of words
-bn_install $bn_build_packages $bn_text_packages $bn_test_packages
+bn_install $bn_build_packages $bn_text_packages $bn_test_packages \
+    ${all:+$bn_page_packages}
 
 bn_build "$top/build-check" "$@"
 sed -n '/^configure:/,$p' "$top/build-check/configure.out"

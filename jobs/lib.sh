@@ -14,6 +14,7 @@ bn_test_packages="$bn_slurm_packages libcmocka-dev sharness python3
 python3-jinja2 shellcheck mandoc clang
 libclang-rt-14-dev procps python3-venv iproute2 gnuplot-nox jq perl bc xz-utils zstd
 util-linux"
+bn_page_packages="chromium" # to look at the page of a report
 
 bn_say()
 {
