@@ -20,10 +20,12 @@ enum {
     BN_BPE_PLACE_BITS = 6
 };
 #define BN_BPE_NONE INT32_MAX
+#define BN_BPE_ASK INT32_MIN
 #define BN_BPE_NO_RANK UINT32_MAX
 
 /* The place between two symbols, by their kinds: see bpe_seam.c. Ranks are
- * shifted by BN_BPE_PLACE_BITS; BN_BPE_NONE: no merge. */
+ * shifted by BN_BPE_PLACE_BITS; BN_BPE_NONE: no merge, BN_BPE_ASK: ask
+ * bn_bpe_rank. */
 struct bn_bpe_seam {
     int32_t rank;  /* of the merge of the two */
     int32_t least; /* that any merge across it can have */

@@ -220,6 +220,9 @@ static void fill_least(struct bn_bpe *b, const struct survey *v)
                                   + v->edge[0][right]].least;
         *least = min_rank(*least, roomy((int32_t)r));
     }
+    for (int i = 0; i < KINDS; i++)
+        b->seam[BN_BPE_OTHER * KINDS + i].rank =
+            b->seam[i * KINDS + BN_BPE_OTHER].rank = BN_BPE_ASK;
 }
 
 static void fill_ranks(struct bn_bpe *b, const struct survey *v)

@@ -63,18 +63,17 @@ BN_INLINE int32_t larger(int32_t a, int32_t b)
 BN_INLINE void begin(const struct bn_bpe *b, const uint32_t *id, size_t n,
                      struct places *p)
 {
-    unsigned kind = b->kind[id[0]];
+    const struct bn_bpe_seam *seam = b->seam;
+    const uint8_t *kinds = b->kind;
+    size_t two = kinds[id[0]]; /* kinds of the symbols before and behind */
 
     p->rank[0] = p->least[0] = p->left[0] = BN_BPE_NONE;
-    for (unsigned i = 1; i < n; i++) {
-        unsigned next = b->kind[id[i]];
-        struct bn_bpe_seam s = b->seam[kind * BN_BPE_KINDS + next];
-
-        if (__builtin_expect(kind == BN_BPE_OTHER || next == BN_BPE_OTHER, 0))
-            s.rank = look(b, id[i - 1], id[i]);
-        p->rank[i] = s.rank | (int32_t)i;
-        p->least[i] = s.least;
-        kind = next;
+    for (size_t i = 1; i < n; i++) {
+        two = (two << 8 & 0xff00) | kinds[id[i]];
+        p->rank[i] = seam[two].rank | (int32_t)i;
+        p->least[i] = seam[two].least;
+        if (__builtin_expect(p->rank[i] < 0, 0)) /* BN_BPE_ASK */
+            p->rank[i] = look(b, id[i - 1], id[i]) | (int32_t)i;
     }
     for (size_t i = n; i <= (n + 7) / 8 * 8; i++)
         p->rank[i] = p->least[i] = BN_BPE_NONE;
@@ -149,7 +148,7 @@ BN_V3 static inline __m256i eight(const int32_t *v)
     return _mm256_loadu_si256((const __m256i *)(const void *)v);
 }
 
-BN_V3 static inline uint64_t ready_v3(const struct places *p, size_t n)
+BN_V3 BN_INLINE uint64_t ready_v3(const struct places *p, size_t n)
 {
     __m256i m = eight(p->rank);
     uint64_t sure = 0;
@@ -175,9 +174,24 @@ BN_V3 static inline uint64_t ready_v3(const struct places *p, size_t n)
 }
 #endif
 
-BN_INLINE uint64_t merge(const struct bn_bpe *b, uint32_t *id, size_t n,
-                         uint64_t (*ready_places)(const struct places *p,
-                                                  size_t n))
+/* What is left of id[0..n) moves together. Returns the new n. */
+BN_INLINE size_t collect(uint32_t *id, uint32_t *start, uint64_t live)
+{
+    size_t m = 0;
+
+    for (; live != 0; live &= live - 1, m++) {
+        unsigned i = (unsigned)__builtin_ctzll(live);
+
+        id[m] = id[i];
+        start[m] = i;
+    }
+    return m;
+}
+
+BN_INLINE size_t merge(const struct bn_bpe *b, uint32_t *id, uint32_t *start,
+                       size_t n,
+                       uint64_t (*ready_places)(const struct places *p,
+                                                size_t n))
 {
     uint64_t live = n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
     struct places p;
@@ -187,37 +201,32 @@ BN_INLINE uint64_t merge(const struct bn_bpe *b, uint32_t *id, size_t n,
         uint64_t now = ready_places(&p, n);
 
         if (now == 0)
-            return live;
+            return collect(id, start, live);
         for (; now != 0; now &= now - 1)
             make(b, id, n, &p, &live, (unsigned)__builtin_ctzll(now));
     }
 }
 
 #ifdef BN_HAVE_V3
-BN_V3 static uint64_t merge_v3(const struct bn_bpe *b, uint32_t *id, size_t n)
+BN_V3 static size_t merge_v3(const struct bn_bpe *b, uint32_t *id,
+                             uint32_t *start, size_t n)
 {
-    return merge(b, id, n, ready_v3);
+    /* Most windows are of this size: a loop of known length. */
+    return n == 32 ? merge(b, id, start, 32, ready_v3)
+                   : merge(b, id, start, n, ready_v3);
 }
 #endif
 
 size_t bn_bpe_merge_small(const struct bn_bpe *b, uint32_t *id,
                           uint32_t *start, size_t n)
 {
-    uint64_t live;
-    size_t m = 0;
+    uint32_t none[BN_BPE_SMALL];
 
+    if (start == NULL)
+        start = none;
 #ifdef BN_HAVE_V3
     if (b->v3)
-        live = merge_v3(b, id, n);
-    else
+        return merge_v3(b, id, start, n);
 #endif
-        live = merge(b, id, n, ready);
-    for (; live != 0; live &= live - 1, m++) {
-        unsigned i = (unsigned)__builtin_ctzll(live);
-
-        id[m] = id[i];
-        if (start != NULL)
-            start[m] = i;
-    }
-    return m;
+    return merge(b, id, start, n, ready);
 }
