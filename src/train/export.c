@@ -40,7 +40,7 @@ static int load_best(struct bn_session *s, const struct bn_saved *state,
                 state->best);
     bn_ckpt_close(c);
     free(path);
-    return bn_session_agree(s, rc, NULL, err);
+    return rc;
 }
 
 /* The folder is whole before the former one goes. */

@@ -66,7 +66,7 @@ int bn_saved_restore(struct bn_session *s, const struct bn_ckpt *c,
 
     rc = all_could(s, could, what, failed, err);
     if (rc == 0)
-        rc = install(s->trainer, &g, err);
+        rc = bn_session_agree(s, install(s->trainer, &g, err), NULL, err);
     if (rc == 0 && leads(s))
         bn_debug("checkpoint '%s': read in %.3f s", c->path, bn_now() - t0);
     if (could)
@@ -256,14 +256,11 @@ int bn_load_checkpoint(struct bn_session *s, struct bn_saver *v,
                        struct bn_saved *state, struct bn_err *err)
 {
     const char *how = s->run->save.resume;
-    int rc;
 
     *state = (struct bn_saved){.saved_step = -1, .eval_step = -1};
-    if (strcmp(how, "never") == 0)
-        rc = must_be_new(s, err);
-    else if (strcmp(how, "auto") == 0)
-        rc = resume_newest(s, state, v, err);
-    else
-        rc = resume_named(s, how, state, v, err);
-    return bn_session_agree(s, rc, NULL, err);
+    if (strcmp(how, "auto") == 0)
+        return resume_newest(s, state, v, err);
+    if (strcmp(how, "never") != 0)
+        return resume_named(s, how, state, v, err);
+    return bn_session_agree(s, must_be_new(s, err), NULL, err);
 }

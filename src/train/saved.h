@@ -30,9 +30,9 @@ struct bn_ckpt *bn_saved_open(struct bn_session *s, const char *path,
                               bool *failed, struct bn_err *err);
 /* Weights, masters and moments of an open checkpoint, each rank checking its
  * share of the checksums on the way, through mem[3 * count] in host memory
- * (NULL: its own), count as of this rank's bn_saved_shard. With *failed true (and -1) it is not
- * whole: the trainer is as it was, and the rank that found it says why.
- * Collective. */
+ * (NULL: its own), count as of this rank's bn_saved_shard. All ranks have them
+ * then, or all fail. With *failed true (and -1) it is not whole: the trainer
+ * is as it was, and the rank that found it says why. Collective. */
 int bn_saved_restore(struct bn_session *s, const struct bn_ckpt *c,
                      float *mem, bool *failed, struct bn_err *err);
 
