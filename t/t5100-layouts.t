@@ -52,12 +52,14 @@ EOT
 
 
 # beside N NAME TASK SETS...: the same bits where gradients are summed a layer
-# at a time beside the backward pass, and after it
+# at a time beside the backward pass, and weights are given away beside the
+# update, and where both are done after it
 beside() {
     n=$1 name=$2 task=$3
     shift 3
     bn_train $n $name-on $task "$@" reduce_bucket_size=1 &&
-    bn_train $n $name-off $task "$@" overlap_grad_reduce=false &&
+    bn_train $n $name-off $task "$@" overlap_grad_reduce=false \
+        overlap_param_gather=false &&
     $compare --bits $name-on $name-off 10 &&
     cmp $name-on/model/model.safetensors $name-off/model/model.safetensors &&
     $compare $task-1 $name-on 10
@@ -126,6 +128,10 @@ test_expect_success 'planted: a rank left out of the sum of gradients' '
 test_expect_success 'planted: gradients summed before they are made' '
     BN_MUTANT=early bn_train 2 early sft $batch=2 reduce_bucket_size=1 &&
     test_must_fail $compare sft-1 early
+'
+test_expect_success 'planted: weights that other ranks do not all get' '
+    BN_MUTANT=stale bn_train 2 stale sft $batch=2 reduce_bucket_size=1 &&
+    test_must_fail $compare sft-1 stale
 '
 test_expect_success 'planted: a row of the residual stream that no rank has' '
     BN_MUTANT=rows bn_train 2 rows sft $tp=2 sequence_parallel=true &&

@@ -37,8 +37,9 @@ done <<EOT
 EOT
 test_expect_success 'sums on a stream of their own, a layer at a time: the same bits' '
     for set in reduce_bucket_size=1 overlap_grad_reduce=false; do
+        test $set = reduce_bucket_size=1 && gather=true || gather=false
         bn_trainer=$emu bn_train 2 bits-$set orpo $orpo device=cuda $batch=2 \
-            $set || return 1
+            $set overlap_param_gather=$gather || return 1
     done &&
     $compare --bits bits-reduce_bucket_size=1 bits-overlap_grad_reduce=false 2 &&
     $compare orpo-1 bits-reduce_bucket_size=1 2

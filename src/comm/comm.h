@@ -47,6 +47,12 @@ struct bn_comm_ops {
     int (*reduce_begin)(struct bn_comm *c, void *out, const void *in,
                         enum bn_dtype type, size_t n, int root,
                         struct bn_err *err);
+    /* Begin to give every rank's piece to all: rank r's 'bytes' bytes are at
+     * out + r * stride, stride >= bytes. It goes on as a reduce that was begun
+     * does; until finish this rank's piece may be read and the others are not
+     * to be touched. */
+    int (*allgather_begin)(struct bn_comm *c, void *out, size_t bytes,
+                           size_t stride, struct bn_err *err);
     /* Until all that was begun in this group is done. */
     int (*finish)(struct bn_comm *c, struct bn_err *err);
     /* out[size * n] = every rank's in[n] in order; in may be out + r * n. */

@@ -23,7 +23,7 @@ enum {
 struct group {
     struct bn_world *w;
     int *world_rank; /* [size] */
-    int tag; /* and the one behind it, for what is done later */
+    int tag; /* and the two behind it, for what is done later */
     struct bn_later *later; /* NULL until there is any */
     bool owner; /* of w */
     char *scratch; /* [size][PIECE] */
@@ -213,18 +213,39 @@ static int reduce(struct bn_comm *c, void *out, const void *in,
     return 0;
 }
 
+/* What does things later; NULL if the world is broken. */
+static struct bn_later *later(struct bn_comm *c, struct bn_err *err)
+{
+    struct group *g = group(c);
+
+    if (g->w->broken) {
+        bn_fail(err, g->w->why.code, "%s", g->w->why.text);
+        return NULL;
+    }
+    if (g->later == NULL)
+        g->later = bn_later_create(g->w, c, g->world_rank, g->tag + 1);
+    return g->later;
+}
+
 static int reduce_begin(struct bn_comm *c, void *out, const void *in,
                         enum bn_dtype type, size_t n, int root,
                         struct bn_err *err)
 {
-    struct group *g = group(c);
+    struct bn_later *l = later(c, err);
 
-    if (g->w->broken)
-        return bn_fail(err, g->w->why.code, "%s", g->w->why.text);
-    if (g->later == NULL)
-        g->later = bn_later_create(g->w, c, g->world_rank, g->tag + 1);
-    bn_later_reduce(g->later, out, in, type, n, root);
-    return 0;
+    if (l != NULL)
+        bn_later_reduce(l, out, in, type, n, root);
+    return l != NULL ? 0 : -1;
+}
+
+static int allgather_begin(struct bn_comm *c, void *out, size_t bytes,
+                           size_t stride, struct bn_err *err)
+{
+    struct bn_later *l = later(c, err);
+
+    if (l != NULL)
+        bn_later_allgather(l, out, bytes, stride);
+    return l != NULL ? 0 : -1;
 }
 
 static int finish(struct bn_comm *c, struct bn_err *err)
@@ -328,6 +349,7 @@ static const struct bn_comm_ops mpi_ops = {
     .reduce_scatter = reduce_scatter,
     .reduce = reduce,
     .reduce_begin = reduce_begin,
+    .allgather_begin = allgather_begin,
     .finish = finish,
     .allgather = allgather,
     .bcast = bcast,
@@ -390,7 +412,7 @@ static struct bn_comm *split(struct bn_comm *c, int color, int key,
     for (int i = 0; i < c->size; i++)
         if (all[i].next_tag > tag)
             tag = all[i].next_tag;
-    g->w->next_tag = tag + 2;
+    g->w->next_tag = tag + 3;
     qsort(all, (size_t)c->size, sizeof(*all), by_key);
     for (int i = c->size - 1; i >= 0; i--)
         if (all[i].color == color) {
@@ -416,7 +438,7 @@ struct bn_comm *bn_comm_mpi(int rank, int size, double timeout,
     if (w == NULL)
         return NULL;
     struct bn_comm *c = create(w, rank, size, w->next_tag);
-    w->next_tag += 2;
+    w->next_tag += 3;
     group(c)->owner = true;
     for (int r = 0; r < size; r++)
         group(c)->world_rank[r] = r;

@@ -187,6 +187,27 @@ static int bcast(struct bn_comm *c, void *buf, size_t bytes, int root,
     return bn_nccl_host_bcast(group(c), &k, buf, bytes, err);
 }
 
+/* Of host memory it is as many broadcasts, at once. */
+static int allgather_begin(struct bn_comm *c, void *out, size_t bytes,
+                           size_t stride, struct bn_err *err)
+{
+    const struct bn_nccl_call k = {.kind = BN_NCCL_GATHER,
+                                   .what = "allgather",
+                                   .out = out,
+                                   .n = bytes,
+                                   .stride = stride,
+                                   .later = true};
+
+    if (c->size == 1 || bytes == 0)
+        return 0;
+    if (on_device(out))
+        return bn_nccl_enqueue(group(c), &k, err);
+    for (int r = 0; r < c->size; r++)
+        if (bcast(c, (char *)out + (size_t)r * stride, bytes, r, err) < 0)
+            return -1;
+    return 0;
+}
+
 static int sendrecv(struct bn_comm *c, const void *out, size_t out_bytes,
                     int to, void *in, size_t in_bytes, int from,
                     struct bn_err *err)
@@ -261,6 +282,7 @@ static const struct bn_comm_ops nccl_ops = {
     .reduce_scatter = reduce_scatter,
     .reduce = reduce,
     .reduce_begin = reduce_begin,
+    .allgather_begin = allgather_begin,
     .finish = finish,
     .allgather = allgather,
     .bcast = bcast,

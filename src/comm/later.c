@@ -32,9 +32,9 @@ struct bn_later {
     const int *world_rank;
     char *scratch;
     const void **in; /* [size], for the sum of a piece */
-    MPI_Request *send;
-    int *send_to; /* world ranks */
-    int nsend, send_cap;
+    MPI_Request *part; /* messages of what needs no sum, to and from */
+    int *part_rank;    /* world ranks */
+    int nparts, part_cap;
     struct job *job; /* those not taken into slots yet, from 'first' */
     size_t first, njobs, job_cap;
     struct slot slot[BN_LATER_SLOTS];
@@ -48,7 +48,7 @@ struct bn_later {
 
 static bool idle(const struct bn_later *l)
 {
-    bool busy = l->nsend > 0 || l->first < l->njobs;
+    bool busy = l->nparts > 0 || l->first < l->njobs;
 
     for (int i = 0; i < BN_LATER_SLOTS; i++)
         busy |= l->slot[i].busy;
@@ -57,8 +57,8 @@ static bool idle(const struct bn_later *l)
 
 bool bn_later_waits_for(const struct bn_later *l, int rank)
 {
-    for (int i = 0; i < l->nsend; i++)
-        if (l->send_to[i] == rank)
+    for (int i = 0; i < l->nparts; i++)
+        if (l->part_rank[i] == rank)
             return true;
     for (int i = 0; i < BN_LATER_SLOTS; i++)
         for (int r = 0; l->slot[i].busy && r < l->size; r++)
@@ -82,16 +82,16 @@ static bool over(struct bn_later *l, MPI_Request *req, int world_rank)
     return rc == MPI_SUCCESS && flag;
 }
 
-static void test_sends(struct bn_later *l)
+static void test_parts(struct bn_later *l)
 {
-    for (int i = 0; i < l->nsend;) {
-        if (!over(l, &l->send[i], l->send_to[i])) {
+    for (int i = 0; i < l->nparts;) {
+        if (!over(l, &l->part[i], l->part_rank[i])) {
             i++;
             continue;
         }
-        l->nsend--;
-        l->send[i] = l->send[l->nsend];
-        l->send_to[i] = l->send_to[l->nsend];
+        l->nparts--;
+        l->part[i] = l->part[l->nparts];
+        l->part_rank[i] = l->part_rank[l->nparts];
     }
 }
 
@@ -155,7 +155,7 @@ static void add(struct bn_later *l, struct slot *s)
 
 bool bn_later_step(struct bn_later *l)
 {
-    test_sends(l);
+    test_parts(l);
     for (int i = 0; i < BN_LATER_SLOTS && !l->w->broken; i++) {
         struct slot *s = &l->slot[i];
 
@@ -244,32 +244,53 @@ void bn_later_destroy(struct bn_later *l)
     bn_block_drop(l->scratch);
     free(l->scratch);
     free(l->in);
-    free(l->send);
-    free(l->send_to);
+    free(l->part);
+    free(l->part_rank);
     free(l->job);
     free(l);
 }
 
 /* --- Calls of the thread that works --------------------------------------- */
 
-static void send_piece(struct bn_later *l, const char *buf, size_t bytes,
-                       int rank)
+/* Room for a message to or from a rank. */
+static MPI_Request *new_part(struct bn_later *l, int world_rank)
 {
-    struct bn_world *w = l->w;
-    int rc;
-
-    if (l->nsend == l->send_cap) {
-        l->send_cap = 2 * l->send_cap + 16;
-        l->send = bn_realloc(l->send, (size_t)l->send_cap, sizeof(*l->send));
-        l->send_to = bn_realloc(l->send_to, (size_t)l->send_cap,
-                                sizeof(*l->send_to));
+    if (l->nparts == l->part_cap) {
+        l->part_cap = 2 * l->part_cap + 16;
+        l->part = bn_realloc(l->part, (size_t)l->part_cap, sizeof(*l->part));
+        l->part_rank = bn_realloc(l->part_rank, (size_t)l->part_cap,
+                                  sizeof(*l->part_rank));
     }
-    l->send[l->nsend] = MPI_REQUEST_NULL;
-    l->send_to[l->nsend] = rank;
-    rc = MPI_Isend(buf, (int)bytes, MPI_BYTE, rank, l->tag, MPI_COMM_WORLD,
-                   &l->send[l->nsend++]);
+    l->part[l->nparts] = MPI_REQUEST_NULL;
+    l->part_rank[l->nparts] = world_rank;
+    return &l->part[l->nparts++];
+}
+
+static void send_piece(struct bn_later *l, const char *buf, size_t bytes,
+                       int world_rank, int tag)
+{
+    MPI_Request *req = new_part(l, world_rank);
+    int rc = MPI_Isend(buf, (int)bytes, MPI_BYTE, world_rank, tag,
+                       MPI_COMM_WORLD, req);
+
     if (rc != MPI_SUCCESS)
-        bn_world_failed(w, rc, "cannot send to", rank);
+        bn_world_failed(l->w, rc, "cannot send to", world_rank);
+}
+
+static void recv_piece(struct bn_later *l, char *buf, size_t bytes,
+                       int world_rank, int tag)
+{
+    MPI_Request *req = new_part(l, world_rank);
+    int rc = MPI_Irecv(buf, (int)bytes, MPI_BYTE, world_rank, tag,
+                       MPI_COMM_WORLD, req);
+
+    if (rc != MPI_SUCCESS)
+        bn_world_failed(l->w, rc, "cannot receive from", world_rank);
+}
+
+static size_t piece_at(size_t at, size_t bytes)
+{
+    return bytes - at < BN_COMM_PIECE ? bytes - at : BN_COMM_PIECE;
 }
 
 void bn_later_reduce(struct bn_later *l, void *out, const void *in,
@@ -284,9 +305,32 @@ void bn_later_reduce(struct bn_later *l, void *out, const void *in,
     }
     for (size_t at = 0; root != l->rank && at < bytes && !l->w->broken;
          at += BN_COMM_PIECE)
-        send_piece(l, (const char *)in + at,
-                   bytes - at < BN_COMM_PIECE ? bytes - at : BN_COMM_PIECE,
-                   l->world_rank[root]);
+        send_piece(l, (const char *)in + at, piece_at(at, bytes),
+                   l->world_rank[root], l->tag);
+    if (!l->w->broken)
+        bn_later_step(l);
+    pthread_cond_signal(&l->cond);
+    pthread_mutex_unlock(&l->w->lock);
+}
+
+/* Parts are received at once, those of a sum when there is room for them, so
+ * their messages must not be taken for each other. */
+void bn_later_allgather(struct bn_later *l, void *out, size_t bytes,
+                        size_t stride)
+{
+    char *own = (char *)out + (size_t)l->rank * stride;
+
+    pthread_mutex_lock(&l->w->lock);
+    for (size_t at = 0; at < bytes; at += BN_COMM_PIECE)
+        for (int k = 1; k < l->size && !l->w->broken; k++) {
+            int to = (l->rank + k) % l->size; /* not all to rank 0 first */
+            int from = (l->rank + l->size - k) % l->size;
+
+            recv_piece(l, (char *)out + (size_t)from * stride + at,
+                       piece_at(at, bytes), l->world_rank[from], l->tag + 1);
+            send_piece(l, own + at, piece_at(at, bytes), l->world_rank[to],
+                       l->tag + 1);
+        }
     if (!l->w->broken)
         bn_later_step(l);
     pthread_cond_signal(&l->cond);
@@ -296,7 +340,7 @@ void bn_later_reduce(struct bn_later *l, void *out, const void *in,
 int bn_later_finish(struct bn_later *l, struct bn_err *err)
 {
     l->w->later = l;
-    int rc = bn_world_wait(l->w, "reduce", err);
+    int rc = bn_world_wait(l->w, "reduce or allgather", err);
 
     l->w->later = NULL;
     return rc;

@@ -21,9 +21,27 @@ static ncclResult_t send_and_receive(ncclComm_t comm,
     return r == ncclSuccess || r == ncclInProgress ? end : r;
 }
 
-static ncclResult_t issue(ncclComm_t comm, const struct bn_nccl_call *k,
-                          cudaStream_t stream)
+/* Every rank's piece to all, at once. */
+static ncclResult_t gather(const struct bn_nccl_group *g,
+                           const struct bn_nccl_call *k, cudaStream_t stream)
 {
+    ncclResult_t r = ncclGroupStart(), end;
+
+    for (int i = 0; i < g->size && (r == ncclSuccess || r == ncclInProgress);
+         i++) {
+        char *piece = (char *)k->out + (size_t)i * k->stride;
+
+        r = ncclBroadcast(piece, piece, k->n, ncclInt8, i, g->comm, stream);
+    }
+    end = ncclGroupEnd();
+    return r == ncclSuccess || r == ncclInProgress ? end : r;
+}
+
+static ncclResult_t issue(const struct bn_nccl_group *g,
+                          const struct bn_nccl_call *k, cudaStream_t stream)
+{
+    ncclComm_t comm = g->comm;
+
     switch (k->kind) {
     case BN_NCCL_ALLREDUCE:
         return ncclAllReduce(k->in, k->out, k->n, k->type, k->op, comm, stream);
@@ -40,6 +58,8 @@ static ncclResult_t issue(ncclComm_t comm, const struct bn_nccl_call *k,
                              stream);
     case BN_NCCL_SENDRECV:
         return send_and_receive(comm, k, stream);
+    case BN_NCCL_GATHER:
+        return gather(g, k, stream);
     }
     return ncclInvalidArgument;
 }
@@ -49,8 +69,8 @@ int bn_nccl_enqueue(struct bn_nccl_group *g, const struct bn_nccl_call *k,
 {
     if (bn_nccl_begin(g, k->what, k->later, err) < 0)
         return -1;
-    return bn_nccl_done(g, issue(g->comm, k, k->later ? g->w->side
-                                                      : g->w->stream), err);
+    return bn_nccl_done(g, issue(g, k, k->later ? g->w->side : g->w->stream),
+                        err);
 }
 
 /* --- Host memory, a piece at a time -------------------------------------- */

@@ -123,7 +123,8 @@ enum bn_nccl_kind {
     BN_NCCL_REDUCE,
     BN_NCCL_ALLGATHER,
     BN_NCCL_BCAST,
-    BN_NCCL_SENDRECV
+    BN_NCCL_SENDRECV,
+    BN_NCCL_GATHER
 };
 
 /* One call; buffers on the device. */
@@ -136,6 +137,7 @@ struct bn_nccl_call {
     size_t n, n_out; /* n_out: of SENDRECV */
     ncclDataType_t type;
     ncclRedOp_t op;
+    size_t stride; /* of GATHER: bytes from a rank's piece to the next */
     int to, from; /* of SENDRECV; from: the root of BCAST, REDUCE */
 };
 

@@ -170,6 +170,7 @@ struct bn_run_mesh {
     bool sequence_parallel;
     int64_t zero_stage;  /* 1 or 2 */
     bool overlap_grad_reduce;
+    bool overlap_param_gather;
     int64_t reduce_bucket_size; /* elements */
     double ddp_timeout;  /* seconds */
 };

@@ -306,10 +306,14 @@ static const struct bn_conf_key keys[] = {
      .help = "sum gradients over data-parallel ranks while the backward pass"
              " that makes them goes on; the same bits without. With"
              " zero_stage: 2 it takes the gradients of one more layer"},
+    {BOOL(mesh, overlap_param_gather), .dflt = "true",
+     .help = "give the weights that a data-parallel rank has updated to the"
+             " others while it updates the rest; the same bits without"},
     {INT(mesh, reduce_bucket_size), .dflt = "4194304", .min = 1, .max = MANY,
      .unit = "elements",
      .help = "gradients of layers at least that are begun to be summed at a"
-             " time (zero_stage: 1)"},
+             " time (zero_stage: 1), and updated weights that are begun to be"
+             " given to the other ranks"},
     {NUM(mesh, ddp_timeout), .dflt = "7200", .max = 1e7, .flags = ABOVE,
      .unit = "seconds",
      .help = "longest wait for another rank before an error names it"},

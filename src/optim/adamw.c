@@ -103,17 +103,14 @@ static int clip(struct bn_optim *o, double *norm, struct bn_err *err)
     return bn_dev_check(m->dev, err);
 }
 
-/* Update the part of one parameter that lies in this rank's range. */
-static void update(struct bn_optim *o, const struct bn_param *p,
-                   const struct bn_adamw *a)
+/* Update what lies in [begin, end) of one parameter. */
+static void update_param(struct bn_optim *o, const struct bn_param *p,
+                         size_t begin, size_t end, const struct bn_adamw *a)
 {
     struct bn_model *m = o->model;
-    size_t from = p->offset, to = p->offset + p->count;
+    size_t from = p->offset > begin ? p->offset : begin;
+    size_t to = p->offset + p->count < end ? p->offset + p->count : end;
 
-    if (from < o->begin)
-        from = o->begin;
-    if (to > o->begin + o->count)
-        to = o->begin + o->count;
     if (from >= to)
         return;
     size_t at = from - o->begin;
@@ -121,6 +118,53 @@ static void update(struct bn_optim *o, const struct bn_param *p,
                      (char *)o->trained.w + from * bn_dtype_size(m->t),
                      o->master + at, o->m + at, o->v + at,
                      bn_model_grad(m, from), o->scale, to - from);
+}
+
+static void update(struct bn_optim *o, size_t begin, size_t end,
+                   struct bn_adamw a)
+{
+    const struct bn_optim_conf *c = &o->conf;
+
+    for (int i = 0; i < o->trained.params->n; i++) {
+        const struct bn_param *p = &o->trained.params->item[i];
+        bool decays = c->decay_all || p->decay;
+
+        a.weight_decay = decays ? (float)c->weight_decay : 0;
+        update_param(o, p, begin, end, &a);
+    }
+}
+
+/* How much of a range is updated and given away at a time: a bucket or more,
+ * as much on all ranks. Few of them, so that what one call costs does not
+ * count; of the last one nobody is left to compute. */
+static size_t gather_step(const struct bn_optim *o)
+{
+    enum { MOST = 16, ALIGNED = 64 };
+    size_t n = (o->count + MOST - 1) / MOST;
+
+    if (n < o->conf.bucket)
+        n = o->conf.bucket;
+    return (n + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+/* Update the range, and give each part of it to the other ranks while the
+ * next one is updated. */
+static int update_beside(struct bn_optim *o, const struct bn_adamw *a,
+                         struct bn_err *err)
+{
+    struct bn_model *m = o->model;
+    struct bn_comm *data = m->mesh->data.comm;
+    size_t es = bn_dtype_size(m->t), step = gather_step(o);
+
+    for (size_t at = 0; at < o->count; at += step) {
+        size_t n = o->count - at < step ? o->count - at : step;
+
+        update(o, o->begin + at, o->begin + at + n, *a);
+        if (data->ops->allgather_begin(data, (char *)o->trained.w + at * es,
+                                       n * es, o->count * es, err) < 0)
+            return -1;
+    }
+    return data->ops->finish(data, err);
 }
 
 int bn_optim_step(struct bn_optim *o, double lr, double *norm,
@@ -140,16 +184,15 @@ int bn_optim_step(struct bn_optim *o, double lr, double *norm,
 
     if (clip(o, norm, err) < 0)
         return -1;
-    for (int i = 0; i < o->trained.params->n; i++) {
-        const struct bn_param *p = &o->trained.params->item[i];
-        bool decays = c->decay_all || p->decay;
-
-        a.weight_decay = decays ? (float)c->weight_decay : 0;
-        update(o, p, &a);
-    }
     o->step++;
-    if (bn_optim_gather(o, err) < 0)
-        return -1;
+    if (o->gather_beside && m->mesh->data.size > 1) {
+        if (update_beside(o, &a, err) < 0)
+            return -1;
+    } else {
+        update(o, o->begin, o->begin + o->count, a);
+        if (bn_optim_gather(o, err) < 0)
+            return -1;
+    }
     if (m->adapter != NULL)
         bn_model_adapter_changed(m);
     else

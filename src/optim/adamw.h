@@ -35,6 +35,9 @@ struct bn_optim {
     long step; /* optimizer steps done */
     size_t begun, parts; /* from there on gradients are being summed over
                             data; were summed over tp (reduce.c) */
+    /* weights that are updated are given to the other ranks while the rest is;
+     * the caller's to set, false at first */
+    bool gather_beside;
     /* of the tensor ranks that hold the same KV heads; NULL: no two do */
     struct bn_comm *copies;
 };
@@ -76,7 +79,7 @@ void bn_optim_made(void *optim, int layer);
  * range is the gradient of the whole step, and *sq its squared norm over the whole
  * model, every parameter counted once. Collective. */
 int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err);
-/* And after it: every rank's range of the weights to all. Collective. */
+/* After the update: every rank's range of the weights to all. Collective. */
 int bn_optim_gather(struct bn_optim *o, struct bn_err *err);
 
 #endif

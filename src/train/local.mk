@@ -85,7 +85,7 @@ src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DEVICE_LIBS)
 src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
 	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train \
 	-Wl,--wrap=bn_optim_made -Wl,--wrap=bn_seq_rows \
-	-Wl,--wrap=bn_optim_reduce
+	-Wl,--wrap=bn_optim_reduce -Wl,--wrap=bn_later_allgather
 
 src_train_bench_bench_step_LDADD = $(CKPT_LIBS) $(DATA_LIBS)
 

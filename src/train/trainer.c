@@ -96,7 +96,10 @@ static int make_state(struct bn_trainer *t, struct bn_err *err)
     t->model->dropout.seed = (uint64_t)t->run->seed;
     t->optim = bn_optim_create(&oc, t->model, l->begin, l->count, &t->state,
                                err);
-    return t->optim != NULL ? 0 : -1;
+    if (t->optim == NULL)
+        return -1;
+    t->optim->gather_beside = t->run->mesh.overlap_param_gather;
+    return 0;
 }
 
 static void release_acts(struct bn_acts *a, int n)

@@ -57,6 +57,7 @@ struct job {
     atomic_bool done;
     bool failed;
     struct job *next;
+    struct job *rest; /* of its group, begun with it */
 };
 
 /* --- The engine: the only thread that knows MPI --------------------------- */
@@ -199,36 +200,49 @@ static void hand_over(struct job *j)
 
 /* --- Work on a stream --------------------------------------------------  */
 
+static bool all_done(const struct job *j)
+{
+    while (j != NULL && atomic_load(&j->done))
+        j = j->rest;
+    return j == NULL;
+}
+
 static bool is_over(void *arg)
 {
-    struct job *j = arg;
+    struct job *first = arg;
 
-    return atomic_load(&j->done) || j->comm->aborted;
+    return all_done(first) || first->comm->aborted;
 }
 
 /* What was aborted stays with the engine, which may be at it. */
 static void put_results(void *arg)
 {
-    struct job *j = arg;
+    bool done = all_done(arg);
 
-    if (!atomic_load(&j->done))
-        return;
-    if (!j->comm->aborted)
-        memcpy(j->dst, j->out, j->out_bytes);
-    free(j->in);
-    free(j->out);
-    free(j);
+    for (struct job *j = arg, *rest; j != NULL && done; j = rest) {
+        rest = j->rest;
+        if (!j->comm->aborted)
+            memcpy(j->dst, j->out, j->out_bytes);
+        free(j->in);
+        free(j->out);
+        free(j);
+    }
 }
 
-static void start(struct job *j)
+/* A stream has one work at a time: all of a group. */
+static void start(struct job *first)
 {
-    const struct bn_emu_work work = {is_over, put_results, j};
+    const struct bn_emu_work work = {is_over, put_results, first};
 
     bn_emu_open();
-    memcpy(j->in, j->src, j->in_bytes);
+    for (struct job *j = first; j != NULL; j = j->rest)
+        memcpy(j->in, j->src, j->in_bytes);
     bn_emu_close();
-    bn_emu_stream_put(j->stream, &work);
-    hand_over(j);
+    bn_emu_stream_put(first->stream, &work);
+    for (struct job *j = first, *rest; j != NULL; j = rest) {
+        rest = j->rest; /* it may be over as soon as the last one is given */
+        hand_over(j);
+    }
 }
 
 static bool all_on_device(const struct job *j)
@@ -237,28 +251,49 @@ static bool all_on_device(const struct job *j)
            && (j->out_bytes == 0 || bn_emu_is_device(j->dst, j->out_bytes));
 }
 
-static ncclResult_t submit(struct job j)
+static ncclResult_t check(const struct job *j)
 {
-    struct job *mine;
-
-    if (j.comm == NULL || j.comm->state != ncclSuccess
-        || j.comm->deferred != NULL || j.stream == NULL)
+    if (j->comm == NULL || j->comm->state != ncclSuccess
+        || j->comm->deferred != NULL || j->stream == NULL)
         return ncclInvalidUsage;
-    if (!all_on_device(&j)) {
-        snprintf(j.comm->text, sizeof(j.comm->text),
-                 "a buffer is not in device memory");
-        return ncclInvalidArgument;
+    if (all_on_device(j))
+        return ncclSuccess;
+    snprintf(j->comm->text, sizeof(j->comm->text),
+             "a buffer is not in device memory");
+    return ncclInvalidArgument;
+}
+
+/* The jobs of a group, or one alone, in order. */
+static ncclResult_t submit_all(const struct job *all, int n)
+{
+    struct job *first = NULL, **last = &first;
+
+    for (int i = 0; i < n; i++) {
+        ncclResult_t r = check(&all[i]);
+
+        if (r != ncclSuccess || all[i].comm != all[0].comm)
+            return r != ncclSuccess ? r : ncclInvalidUsage;
     }
-    mine = BN_NEW(struct job);
-    *mine = j;
-    mine->in = bn_malloc(j.in_bytes + 1);
-    mine->out = bn_malloc(j.out_bytes + 1);
-    if (bn_emu_stream_idle(j.stream)) {
-        start(mine);
+    for (int i = 0; i < n; i++) {
+        struct job *mine = BN_NEW(struct job);
+
+        *mine = all[i];
+        mine->in = bn_malloc(mine->in_bytes + 1);
+        mine->out = bn_malloc(mine->out_bytes + 1);
+        *last = mine;
+        last = &mine->rest;
+    }
+    if (bn_emu_stream_idle(first->stream)) {
+        start(first);
         return ncclSuccess;
     }
-    j.comm->deferred = mine;
+    first->comm->deferred = first;
     return ncclInProgress;
+}
+
+static ncclResult_t submit(struct job j)
+{
+    return submit_all(&j, 1);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
@@ -308,13 +343,9 @@ ncclResult_t ncclAllReduce(const void *in, void *out, size_t count,
 {
     size_t bytes = count * bn_dtype_size(type_of(type));
 
-    return submit((struct job){.kind = ALLREDUCE,
-                               .comm = comm,
-                               .src = in,
-                               .dst = out,
-                               .in_bytes = bytes,
-                               .out_bytes = bytes,
-                               .n = count,
+    return submit((struct job){.kind = ALLREDUCE, .comm = comm, .src = in,
+                               .dst = out, .in_bytes = bytes,
+                               .out_bytes = bytes, .n = count,
                                .type = type_of(type),
                                .op = op_of(op),
                                .stream = stream});
@@ -366,39 +397,37 @@ ncclResult_t ncclAllGather(const void *in, void *out, size_t count,
 {
     size_t bytes = count * bn_dtype_size(type_of(type));
 
-    return submit((struct job){.kind = ALLGATHER,
-                               .comm = comm,
-                               .src = in,
-                               .dst = out,
-                               .in_bytes = bytes,
+    return submit((struct job){.kind = ALLGATHER, .comm = comm, .src = in,
+                               .dst = out, .in_bytes = bytes,
                                .out_bytes = bytes * (size_t)comm->size,
-                               .n = bytes,
-                               .stream = stream});
+                               .n = bytes, .stream = stream});
 }
+
+/* What a group may hold: one message each way, or broadcasts. */
+static struct {
+    int depth;
+    bool used;
+    struct job job;
+    struct job bcast[64];
+    int nbcast;
+} open_group;
 
 ncclResult_t ncclBroadcast(const void *in, void *out, size_t count,
                            ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    size_t bytes = count * bn_dtype_size(type_of(type));
+    size_t n = count * bn_dtype_size(type_of(type));
+    struct job j = {.kind = BCAST, .comm = comm, .src = in, .dst = out,
+                    .in_bytes = comm->rank == root ? n : 0, .out_bytes = n,
+                    .n = n, .from = root, .stream = stream};
 
-    return submit((struct job){.kind = BCAST,
-                               .comm = comm,
-                               .src = in,
-                               .dst = out,
-                               .in_bytes = comm->rank == root ? bytes : 0,
-                               .out_bytes = bytes,
-                               .n = bytes,
-                               .from = root,
-                               .stream = stream});
+    if (open_group.depth == 0)
+        return submit(j);
+    if (open_group.nbcast == (int)BN_COUNT(open_group.bcast))
+        return ncclInvalidUsage;
+    open_group.bcast[open_group.nbcast++] = j;
+    return ncclSuccess;
 }
-
-/* One message each way is what a group may hold. */
-static struct {
-    int depth;
-    bool used;
-    struct job job;
-} open_group;
 
 static ncclResult_t add(ncclComm_t comm, cudaStream_t stream)
 {
@@ -448,13 +477,15 @@ ncclResult_t ncclGroupStart(void)
 ncclResult_t ncclGroupEnd(void)
 {
     bool used = open_group.used;
+    int n = open_group.nbcast;
 
-    if (open_group.depth == 0)
+    if (open_group.depth == 0 || (used && n > 0))
         return ncclInvalidUsage;
-    if (--open_group.depth > 0 || !used)
+    if (--open_group.depth > 0 || (!used && n == 0))
         return ncclSuccess;
     open_group.used = false;
-    return submit(open_group.job);
+    open_group.nbcast = 0;
+    return n > 0 ? submit_all(open_group.bcast, n) : submit(open_group.job);
 }
 
 /* --- Communicators -----------------------------------------------------  */

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A reduction that was begun. */
+/* What was begun: 'pieces' of 'bytes' are to be put at 'out', 'stride' apart;
+ * of a reduction it is one. */
 struct begun {
     struct bn_arena a;
     void *out; /* NULL: this rank is not the root */
-    size_t bytes;
+    size_t bytes, stride;
+    int pieces;
 };
 
 struct state {
@@ -114,18 +116,38 @@ static int reduce_begin(struct bn_comm *c, void *out, const void *in,
     size_t bytes = n * bn_dtype_size(type);
     bool mine = c->rank == root;
 
-    *b = (struct begun){lift(c, in, bytes), mine ? out : NULL, bytes};
+    *b = (struct begun){lift(c, in, bytes), mine ? out : NULL, bytes, 0, 1};
     return under->ops->reduce_begin(under, mine ? b->a.base : NULL, b->a.base,
                                     type, n, root, err);
 }
 
+/* Only the pieces lie in device memory, with a gap of their own. */
+static int allgather_begin(struct bn_comm *c, void *out, size_t bytes,
+                           size_t stride, struct bn_err *err)
+{
+    struct bn_comm *under = state(c)->c;
+    struct begun *b = &state(c)->begun[state(c)->n++];
+    struct bn_dev *d = state(c)->dev;
+    size_t gap = bytes + 16, at = (size_t)c->rank * gap;
+
+    *b = (struct begun){lift(c, NULL, (size_t)c->size * gap), out, bytes,
+                        stride, c->size};
+    d->op.from_host(d, b->a.base + at, BN_U8,
+                    (char *)out + (size_t)c->rank * stride, BN_U8, bytes);
+    return under->ops->allgather_begin(under, b->a.base, bytes, gap, err);
+}
+
 static int finish(struct bn_comm *c, struct bn_err *err)
 {
+    struct bn_dev *d = state(c)->dev;
     int rc = state(c)->c->ops->finish(state(c)->c, err);
 
     for (int i = 0; i < state(c)->n; i++) {
         struct begun *b = &state(c)->begun[i];
 
+        for (size_t k = 1; rc == 0 && k < (size_t)b->pieces; k++)
+            d->op.to_host(d, (char *)b->out + k * b->stride, BN_U8,
+                          b->a.base + k * (b->bytes + 16), BN_U8, b->bytes);
         rc = drop(c, &b->a, 0, b->out, b->bytes, rc, err);
     }
     state(c)->n = 0;
@@ -234,6 +256,7 @@ static const struct bn_comm_ops over_ops = {
     .reduce_scatter = reduce_scatter,
     .reduce = reduce,
     .reduce_begin = reduce_begin,
+    .allgather_begin = allgather_begin,
     .finish = finish,
     .allgather = allgather,
     .bcast = bcast,

@@ -203,6 +203,57 @@ static int test_later(struct bn_comm *c, size_t n, struct bn_err *err)
     return c->ops->finish(c, err); /* of nothing */
 }
 
+/* Byte i of what rank r gives to gather k. */
+static char given(int r, size_t k, size_t i)
+{
+    return (char)(1 + (size_t)r * 31 + k * 7 + i * 13 % 61);
+}
+
+/* Gathers of pieces that lie apart, and sums of more than goes at a time,
+ * begun by turns while others are done; what is between the pieces stays. */
+static int test_gather_later(struct bn_comm *c, size_t n, struct bn_err *err)
+{
+    enum { MANY = 5, GAP = 3 };
+    size_t stride = n + GAP, whole = (size_t)c->size * stride;
+    char *x[MANY];
+    float *sum[MANY];
+    int64_t one = 1;
+
+    for (size_t k = 0; k < MANY; k++) {
+        int root = (int)k % c->size;
+
+        x[k] = bn_malloc(whole);
+        memset(x[k], 0, whole);
+        sum[k] = BN_NEWN(float, n);
+        for (size_t i = 0; i < n; i++) {
+            x[k][(size_t)c->rank * stride + i] = given(c->rank, k, i);
+            sum[k][i] = 1;
+        }
+        if (c->ops->reduce_begin(c, root == c->rank ? sum[k] : NULL, sum[k],
+                                 BN_F32, n, root, err) < 0
+            || c->ops->allgather_begin(c, x[k], n, stride, err) < 0
+            || (k % 3 == 0
+                && c->ops->allreduce(c, &one, BN_I64, 1, BN_MAX, err) < 0))
+            return -1;
+    }
+    if (c->ops->finish(c, err) < 0)
+        return -1;
+    for (size_t k = 0; k < MANY; k++) {
+        bool root = (int)k % c->size == c->rank, ok = one == 1;
+
+        for (size_t i = 0; i < n; i++)
+            ok &= sum[k][i] == (root ? (float)c->size : 1);
+        for (size_t i = 0; i < whole; i++)
+            ok &= x[k][i] == (i % stride < n
+                                  ? given((int)(i / stride), k, i % stride)
+                                  : 0);
+        check(ok, "gather later", n);
+        free(sum[k]);
+        free(x[k]);
+    }
+    return 0;
+}
+
 static int test_rest(struct bn_comm *c, struct bn_err *err)
 {
     enum { N = 300001 };
@@ -245,7 +296,9 @@ static int test_group(struct bn_comm *c, const int *world, struct bn_err *err)
                 if (test_sums(c, world, types[t], sizes[s], err) < 0)
                     return -1;
     if (test_order(c, 5, err) < 0 || test_order(c, 100003, err) < 0
-        || test_later(c, 1, err) < 0 || test_later(c, 200003, err) < 0)
+        || test_later(c, 1, err) < 0 || test_later(c, 200003, err) < 0
+        || test_gather_later(c, 1, err) < 0
+        || test_gather_later(c, 600011, err) < 0)
         return -1;
     return test_rest(c, err);
 }

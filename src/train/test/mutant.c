@@ -1,5 +1,6 @@
 /* burnish-train with a fault planted by the linker (--wrap), for tests of the
- * tests: BN_MUTANT=lose|twice|sum|denominator|early|rows|norms; unset: none.
+ * tests: BN_MUTANT=lose|twice|sum|denominator|early|rows|norms|stale;
+ * unset: none.
  */
 #include "config.h"
 #include "base/mem.h"
@@ -37,6 +38,12 @@ int __real_bn_optim_reduce(struct bn_optim *o, double *sq,
                            struct bn_err *err);
 int __wrap_bn_optim_reduce(struct bn_optim *o, double *sq,
                            struct bn_err *err);
+
+struct bn_later;
+void __real_bn_later_allgather(struct bn_later *l, void *out, size_t bytes,
+                               size_t stride);
+void __wrap_bn_later_allgather(struct bn_later *l, void *out, size_t bytes,
+                               size_t stride);
 
 static bool planted(const char *what)
 {
@@ -93,6 +100,16 @@ int __wrap_bn_optim_reduce(struct bn_optim *o, double *sq,
     o->model->mesh = was;
     return rc;
 }
+
+#ifdef HAVE_MPI
+/* Stale: of updated weights a part stays what it was on the other ranks. */
+void __wrap_bn_later_allgather(struct bn_later *l, void *out, size_t bytes,
+                               size_t stride)
+{
+    __real_bn_later_allgather(l, out, planted("stale") ? bytes / 2 : bytes,
+                              stride);
+}
+#endif
 
 /* Early: gradients are summed before they are made. */
 void __wrap_bn_optim_made(void *optim, int layer)
