@@ -41,6 +41,7 @@ void bn_conf_takes(const struct bn_conf_key *k, struct bn_str *out);
 struct bn_run_origin {
     struct bn_place at[BN_CONF_NKEYS]; /* file NULL: a default */
     bool bad[BN_CONF_NKEYS];           /* could not be read; for the rules */
+    struct bn_place top; /* of the keys, for what is missing among them */
     char **file;                       /* owns the names in 'at' */
     size_t nfiles, file_cap;
     unsigned flags; /* enum bn_run_flags */

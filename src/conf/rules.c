@@ -543,7 +543,7 @@ static void check_tasks(const struct bn_run *run, struct bn_problems *p)
 }
 
 /* True if every value that the rule looks at could be read; '*at' is where
- * the first of them was written, else the top of the run file. */
+ * the first of them was written, else where the run's keys begin. */
 static bool readable(const struct bn_run *run, const struct rule *r,
                      struct bn_place *at)
 {
@@ -551,9 +551,7 @@ static bool readable(const struct bn_run *run, const struct rule *r,
     const struct bn_conf_key *keys = bn_conf_keys(&n);
     const struct bn_run_origin *o = run->origin;
 
-    *at = (struct bn_place){0};
-    if (o->nfiles > 0 && strncmp(o->file[0], "--", 2) != 0)
-        *at = (struct bn_place){o->file[0], 1, 1};
+    *at = o->top;
     for (size_t i = BN_COUNT(r->key); i > 0; i--) {
         if (r->key[i - 1] == NULL)
             continue;

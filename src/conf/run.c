@@ -236,7 +236,7 @@ struct bn_run *bn_run_make(const struct bn_run_parts *parts,
     run->origin->flags = parts->flags;
     if (parts->base != NULL) {
         collect_map(c, parts->base, NULL);
-        keep_place(run->origin, parts->base->at);
+        run->origin->top = keep_place(run->origin, parts->base->at);
     }
     for (size_t i = 0; i < parts->nsettings; i++)
         collect(c, parts->settings[i].key, parts->settings[i].value,
