@@ -4,8 +4,9 @@
 
 #include "text/bpe.h"
 
-/* Symbols that are merged in one go, without a heap. */
-enum { BN_BPE_SMALL = 64 };
+/* Symbols that are merged in one go, without a heap, and those of a window
+ * of a long word. */
+enum { BN_BPE_SMALL = 64, BN_BPE_WINDOW = 48 };
 
 /* b->kind of a token of which b->seam knows nothing. */
 enum { BN_BPE_OTHER = 0, BN_BPE_KINDS = 256 };

@@ -212,8 +212,9 @@ BN_V3 static size_t merge_v3(const struct bn_bpe *b, uint32_t *id,
                              uint32_t *start, size_t n)
 {
     /* Most windows are of this size: a loop of known length. */
-    return n == 32 ? merge(b, id, start, 32, ready_v3)
-                   : merge(b, id, start, n, ready_v3);
+    return n == BN_BPE_WINDOW
+               ? merge(b, id, start, BN_BPE_WINDOW, ready_v3)
+               : merge(b, id, start, n, ready_v3);
 }
 #endif
 

@@ -14,9 +14,9 @@
 
 #include <string.h>
 
-/* Symbols of a window at first, and the last ids of it that are left to the
- * next window: few, or more if that one disagrees. */
-enum { WINDOW = 32, FEW = 2, MORE = 8 };
+/* Symbols of a window at first, a multiple of 8, and the last ids of it that
+ * are left to the next window: few, or more if that one disagrees. */
+enum { WINDOW = BN_BPE_WINDOW, FEW = 2, MORE = 8 };
 
 /* The start of a window whose left boundary is known to be right. */
 struct bn_bpe_mark {
