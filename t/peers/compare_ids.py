@@ -64,7 +64,7 @@ POOLS = [
 ]
 
 
-def random_texts(n, specials, seed=1):
+def random_texts(n, specials, lengths, seed=1):
     rng = random.Random(seed)
     out = []
     for i in range(n):
@@ -84,7 +84,7 @@ def random_texts(n, specials, seed=1):
         out.append(''.join(parts))
     # Long words, which are encoded in windows.
     syllables = ''.join(chr(c) for c in range(0xac00, 0xd7a4))
-    for length in (50, 100, 300, 2000, 20000):
+    for length in lengths:
         for pool in ('ab', 'a', 'abcdefghijklmnopqrstuvwxyz', ' ', '가나다라',
                      '=', '0123456789', 'é한a', 'etaoinshrdlu', syllables,
                      'ABCDEFGHIJKLMNOPabcdefghijklmnop0123456789+/'):
@@ -257,11 +257,11 @@ def differences(path, texts):
     return bad
 
 
-def check(number, name, path, texts):
+def check(number, name, path, texts, lengths=(50, 100, 300, 2000)):
     with open(path, encoding='utf-8') as f:
         spec = json.load(f)
     specials = [a['content'] for a in spec['added_tokens']][:200]
-    texts = texts + random_texts(1500, specials)
+    texts = texts + random_texts(1500, specials, lengths)
     try:
         bad = differences(path, texts)
     except RuntimeError as e:
@@ -290,7 +290,7 @@ def main():
                 continue
             number += 1
             failed += not check(number, os.path.relpath(path, INPUTS), path,
-                                texts)
+                                texts, (50, 64, 100, 300, 2000, 20000))
     short = texts[:2000]
     with tempfile.TemporaryDirectory() as tmp:
         for name, spec in variants(INPUTS):
