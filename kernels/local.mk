@@ -3,13 +3,15 @@ KERNEL_H = kernels/segment.h kernels/number.h kernels/dropout.h \
 	kernels/embed.h \
 	kernels/rmsnorm.h kernels/headnorm.h kernels/rope.h kernels/attn.h \
 	kernels/swiglu.h kernels/head.h kernels/adamw.h kernels/sqnorm.h \
-	kernels/rows.h kernels/sample.h kernels/add.h kernels/cast.h kernels/gemm.h
+	kernels/rows.h kernels/loss.h kernels/score.h kernels/sample.h \
+	kernels/add.h kernels/cast.h kernels/gemm.h
 
 noinst_LIBRARIES += kernels/ref/libkref.a
 kernels_ref_libkref_a_SOURCES = $(KERNEL_H) kernels/ref/ref.h \
 	kernels/ref/dropout.c kernels/ref/embed.c kernels/ref/rmsnorm.c kernels/ref/headnorm.c \
 	kernels/ref/rope.c kernels/ref/attn.c kernels/ref/swiglu.c \
-	kernels/ref/head.c kernels/ref/adamw.c kernels/ref/sqnorm.c \
+	kernels/ref/head.c kernels/ref/loss.c kernels/ref/score.c \
+	kernels/ref/adamw.c kernels/ref/sqnorm.c \
 	kernels/ref/rows.c kernels/ref/sample.c kernels/ref/add.c kernels/ref/cast.c \
 	kernels/ref/gemm.c
 

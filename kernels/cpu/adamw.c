@@ -9,14 +9,15 @@ BN_CPU_DECLARE(adamw);
 /* Elements of one piece of work: their state fits the second-level cache. */
 enum { BLOCK = 16384 };
 
-BN_INLINE void piece(bool narrow, const struct bn_adamw *a, uint16_t *w,
+BN_INLINE void piece(bool narrow, const struct bn_adamw *a,
+                     const struct bn_adamw_now *now, uint16_t *w,
                      float *master, float *m, float *v, const float *grad,
-                     float scale, size_t n)
+                     size_t n)
 {
-    float keep = 1.0f - a->lr * a->weight_decay;
+    float scale = now->scale, keep = 1.0f - now->lr * a->weight_decay;
     float b1 = a->beta1, b2 = a->beta2, c1 = 1.0f - b1, c2 = 1.0f - b2;
-    float step = a->lr / a->bias1, eps = a->eps;
-    float root = 1.0f / sqrtf(a->bias2);
+    float step = now->lr / now->bias1, eps = a->eps;
+    float root = 1.0f / sqrtf(now->bias2);
 
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -35,11 +36,9 @@ BN_INLINE void piece(bool narrow, const struct bn_adamw *a, uint16_t *w,
 
 void BN_CPU(adamw)(enum bn_dtype t, const struct bn_adamw *a, void *w,
                    float *master, float *m, float *v, const float *grad,
-                   const float *scale, size_t n)
+                   const struct bn_adamw_now *now, size_t n)
 {
-    float s = *scale;
-
-    if (isnan(s))
+    if (isnan(now->scale))
         return;
     bool narrow = w != NULL && t == BN_BF16;
     bool copy = w != NULL && t == BN_F32 && w != master;
@@ -48,10 +47,11 @@ void BN_CPU(adamw)(enum bn_dtype t, const struct bn_adamw *a, void *w,
         size_t k = n - at < BLOCK ? n - at : BLOCK;
 
         if (narrow)
-            piece(true, a, (uint16_t *)w + at, master + at, m + at, v + at,
-                  grad + at, s, k);
+            piece(true, a, now, (uint16_t *)w + at, master + at, m + at, v + at,
+                  grad + at, k);
         else
-            piece(false, a, NULL, master + at, m + at, v + at, grad + at, s, k);
+            piece(false, a, now, NULL, master + at, m + at, v + at, grad + at,
+                  k);
         if (copy)
             memcpy((float *)w + at, master + at, k * sizeof(float));
     }

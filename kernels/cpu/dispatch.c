@@ -150,8 +150,9 @@ FORWARD(head_grad,
         (t, h, dlogits, ld_out, logits, lse, g, smoothing))
 FORWARD(adamw,
         (enum bn_dtype t, const struct bn_adamw *a, void *w, float *master,
-         float *m, float *v, const float *grad, const float *scale, size_t n),
-        (t, a, w, master, m, v, grad, scale, n))
+         float *m, float *v, const float *grad, const struct bn_adamw_now *now,
+         size_t n),
+        (t, a, w, master, m, v, grad, now, n))
 FORWARD(sqnorm, (double *out, const float *g, size_t n), (out, g, n))
 FORWARD(clip_scale, (float *scale, const double *sq, float max_norm),
         (scale, sq, max_norm))

@@ -9,21 +9,23 @@ struct element {
 
 /* Division and square root are rounded correctly: nvcc's default. */
 static __device__ __forceinline__ void step(element *e, const bn_adamw &a,
-                                            float g, float root)
+                                            const bn_adamw_now &now, float g,
+                                            float root)
 {
-    e->p *= 1.0f - a.lr * a.weight_decay;
+    e->p *= 1.0f - now.lr * a.weight_decay;
     e->m = a.beta1 * e->m + (1.0f - a.beta1) * g;
     e->v = a.beta2 * e->v + (1.0f - a.beta2) * g * g;
-    e->p -= a.lr / a.bias1 * e->m / (sqrtf(e->v) / root + a.eps);
+    e->p -= now.lr / now.bias1 * e->m / (sqrtf(e->v) / root + a.eps);
 }
 
 template <class T, int V>
 static __global__ void adamw(bn_adamw a, T *w, float *master, float *m,
-                             float *v, const float *grad, const float *scale,
-                             size_t n)
+                             float *v, const float *grad,
+                             const bn_adamw_now *now_, size_t n)
 {
     size_t i = ((size_t)blockIdx.x * THREADS + threadIdx.x) * V;
-    float k = *scale, root = sqrtf(a.bias2);
+    bn_adamw_now now = *now_;
+    float k = now.scale, root = sqrtf(now.bias2);
     float p[V], m_[V], v_[V], g[V];
 
     if (isnan(k) || i >= n)
@@ -32,7 +34,7 @@ static __global__ void adamw(bn_adamw a, T *w, float *master, float *m,
         for (; i < n; i++) {
             element e = {master[i], m[i], v[i]};
 
-            step(&e, a, grad[i] * k, root);
+            step(&e, a, now, grad[i] * k, root);
             master[i] = e.p;
             m[i] = e.m;
             v[i] = e.v;
@@ -49,7 +51,7 @@ static __global__ void adamw(bn_adamw a, T *w, float *master, float *m,
     for (int j = 0; j < V; j++) {
         element e = {p[j], m_[j], v_[j]};
 
-        step(&e, a, g[j] * k, root);
+        step(&e, a, now, g[j] * k, root);
         p[j] = e.p;
         m_[j] = e.m;
         v_[j] = e.v;
@@ -63,7 +65,8 @@ static __global__ void adamw(bn_adamw a, T *w, float *master, float *m,
 
 int bn_adamw_cuda(enum bn_dtype t, const struct bn_adamw *a, void *w,
                   float *master, float *m, float *v, const float *grad,
-                  const float *scale, size_t n, void *stream)
+                  const struct bn_adamw_now *now, size_t n,
+                  void *stream)
 {
     if (n == 0)
         return 0;
@@ -83,12 +86,12 @@ int bn_adamw_cuda(enum bn_dtype t, const struct bn_adamw *a, void *w,
             unsigned blocks = blocks_for(n, THREADS * V);
 
             BN_LAUNCH((adamw<T, V>), blocks, THREADS, 0, stream, par, pw,
-                      master, m, v, grad, scale, n);
+                      master, m, v, grad, now, n);
         } else {
             unsigned blocks = blocks_for(n, THREADS);
 
             BN_LAUNCH((adamw<T, 1>), blocks, THREADS, 0, stream, par, pw,
-                      master, m, v, grad, scale, n);
+                      master, m, v, grad, now, n);
         }
         return status();
     });

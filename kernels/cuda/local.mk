@@ -7,9 +7,9 @@ CUDA_CU = \
 	kernels/cuda/attn_decode.cu kernels/cuda/attn_grad.cu \
 	kernels/cuda/cast.cu kernels/cuda/dropout.cu \
 	kernels/cuda/embed.cu kernels/cuda/head.cu \
-	kernels/cuda/headnorm.cu kernels/cuda/rmsnorm.cu \
+	kernels/cuda/headnorm.cu kernels/cuda/loss.cu kernels/cuda/rmsnorm.cu \
 	kernels/cuda/rope.cu kernels/cuda/rows.cu kernels/cuda/sample.cu \
-	kernels/cuda/sqnorm.cu \
+	kernels/cuda/score.cu kernels/cuda/sqnorm.cu \
 	kernels/cuda/swiglu.cu
 EMU_OBJECTS = \
 	kernels/emu/obj/adamw.o kernels/emu/obj/add.o kernels/emu/obj/attn.o \
@@ -17,9 +17,10 @@ EMU_OBJECTS = \
 	kernels/emu/obj/cast.o kernels/emu/obj/dropout.o \
 	kernels/emu/obj/embed.o \
 	kernels/emu/obj/head.o kernels/emu/obj/headnorm.o \
+	kernels/emu/obj/loss.o \
 	kernels/emu/obj/rmsnorm.o kernels/emu/obj/rope.o \
 	kernels/emu/obj/rows.o kernels/emu/obj/sample.o \
-	kernels/emu/obj/sqnorm.o \
+	kernels/emu/obj/score.o kernels/emu/obj/sqnorm.o \
 	kernels/emu/obj/swiglu.o
 EXTRA_DIST += $(CUDA_KERNEL_H) $(CUDA_CU)
 
@@ -32,9 +33,10 @@ CUDA_OBJECTS = \
 	kernels/cuda/adamw.o kernels/cuda/add.o kernels/cuda/attn.o kernels/cuda/attn_decode.o \
 	kernels/cuda/attn_grad.o kernels/cuda/cast.o kernels/cuda/dropout.o \
 	kernels/cuda/embed.o \
-	kernels/cuda/head.o kernels/cuda/headnorm.o kernels/cuda/rmsnorm.o \
+	kernels/cuda/head.o kernels/cuda/headnorm.o kernels/cuda/loss.o \
+	kernels/cuda/rmsnorm.o \
 	kernels/cuda/rope.o kernels/cuda/rows.o kernels/cuda/sample.o \
-	kernels/cuda/sqnorm.o \
+	kernels/cuda/score.o kernels/cuda/sqnorm.o \
 	kernels/cuda/swiglu.o
 CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
 	-gencode arch=compute_90a,code=sm_90a \
@@ -69,7 +71,7 @@ CUDA_EMU_LIBS = kernels/emu/libkemu.a $(EMU_LIBS)
 if HAVE_CMOCKA
 CUDA_TESTS = kernels/cuda/test/attn.t kernels/cuda/test/layers.t \
 	kernels/cuda/test/norm.t kernels/cuda/test/sample.t \
-	kernels/cuda/test/train.t
+	kernels/cuda/test/score.t kernels/cuda/test/train.t
 check_PROGRAMS += $(CUDA_TESTS)
 TESTS += $(CUDA_TESTS)
 CUDA_TEST_GPU = kernels/cuda/test/gpu.c kernels/cuda/test/gpu.h
@@ -86,6 +88,9 @@ kernels_cuda_test_layers_t_SOURCES = kernels/cuda/test/layers.c \
 	$(CUDA_TEST_GPU)
 kernels_cuda_test_layers_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_layers_t_LDADD = $(CUDA_TEST_LIBS)
+kernels_cuda_test_score_t_SOURCES = kernels/cuda/test/score.c $(CUDA_TEST_GPU)
+kernels_cuda_test_score_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_score_t_LDADD = $(CUDA_TEST_LIBS)
 kernels_cuda_test_train_t_SOURCES = kernels/cuda/test/train.c $(CUDA_TEST_GPU)
 kernels_cuda_test_train_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_train_t_LDADD = $(CUDA_TEST_LIBS)
@@ -101,6 +106,7 @@ CUDA_MUTANTS = kernels/cuda/test/mutant-barrier \
 	kernels/cuda/test/mutant-look \
 	kernels/cuda/test/mutant-mask kernels/cuda/test/mutant-race \
 	kernels/cuda/test/mutant-row kernels/cuda/test/mutant-scale \
+	kernels/cuda/test/mutant-stage \
 	kernels/cuda/test/mutant-wait
 check_PROGRAMS += $(CUDA_MUTANTS)
 # A planted fault ends a sanitized program in another way than a failed test.
@@ -152,6 +158,13 @@ kernels/emu/obj/scale.o: kernels/cuda/attn_grad.cu
 kernels_cuda_test_mutant_scale_SOURCES = kernels/cuda/test/attn.c $(CUDA_TEST_GPU)
 kernels_cuda_test_mutant_scale_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_mutant_scale_LDADD = kernels/emu/obj/scale.o $(CUDA_TEST_LIBS)
+
+kernels/emu/obj/stage.o: kernels/cuda/score.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_STAGE \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/cuda/score.cu -o $@
+kernels_cuda_test_mutant_stage_SOURCES = kernels/cuda/test/score.c $(CUDA_TEST_GPU)
+kernels_cuda_test_mutant_stage_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_mutant_stage_LDADD = kernels/emu/obj/stage.o $(CUDA_TEST_LIBS)
 
 kernels/emu/obj/wait.o: kernels/cuda/attn.cu
 	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -DBN_MUTANT_WAIT \

@@ -236,13 +236,13 @@ static void sqnorm(enum bn_dtype t)
 /* The forms: w apart, none, the master itself. */
 static void adamw_form(enum bn_dtype t, size_t n, int form)
 {
-    const struct bn_adamw a = {1e-2f, 0.9f, 0.99f, 1e-8f, 0.1f, 0.3f, 0.05f};
+    const struct bn_adamw a = {0.9f, 0.99f, 1e-8f, 0.1f};
+    struct bn_adamw_now now = {NAN, 1e-2f, 0.3f, 0.05f};
     struct buf p = buf_random(BN_F32, n, 1, 1), p2;
     struct buf m = buf_random(BN_F32, n, 1, 1), m2;
     struct buf v = buf_random(BN_F32, n, 0, 1), v2;
     struct buf g = buf_random(BN_F32, n, 0, 1);
     struct buf w = buf_new(t, n, 1), w2 = buf_copy(&w);
-    float scale = NAN;
 
     for (size_t i = 0; i < n; i++) { /* some as before the first step */
         ((float *)v.p)[i] = i % 5 == 0 ? 0 : 0.1f + fabsf(((float *)v.p)[i]);
@@ -254,12 +254,12 @@ static void adamw_form(enum bn_dtype t, size_t n, int form)
     void *to = form == 0 ? w.p : form == 1 ? NULL : p.p;
     if (form == 2 && t != BN_F32)
         to = NULL;
-    bn_adamw_cpu(t, &a, to, p.p, m.p, v.p, g.p, &scale, n);
+    bn_adamw_cpu(t, &a, to, p.p, m.p, v.p, g.p, &now, n);
     buf_same(&p, &p2, "adamw skipped");
     buf_same(&m, &m2, "adamw skipped");
-    scale = 0.5f;
-    bn_adamw_cpu(t, &a, to, p.p, m.p, v.p, g.p, &scale, n);
-    bn_adamw_ref(t, &a, form == 0 ? w2.p : NULL, p2.p, m2.p, v2.p, g.p, &scale,
+    now.scale = 0.5f;
+    bn_adamw_cpu(t, &a, to, p.p, m.p, v.p, g.p, &now, n);
+    bn_adamw_ref(t, &a, form == 0 ? w2.p : NULL, p2.p, m2.p, v2.p, g.p, &now,
                  n);
     buf_close(&p, &p2, 1e-6, 1e-7, "adamw p");
     buf_close(&m, &m2, 1e-6, 1e-7, "adamw m");

@@ -9,5 +9,6 @@ if HAVE_CMOCKA
 check_PROGRAMS += src/loss/test/loss.t
 TESTS += src/loss/test/loss.t
 src_loss_test_loss_t_SOURCES = src/loss/test/loss.c
-src_loss_test_loss_t_LDADD = $(LOSS_LIBS) $(CMOCKA_LIBS)
+src_loss_test_loss_t_LDADD = $(LOSS_LIBS) kernels/ref/libkref.a $(BASE_LIBS) \
+	$(CMOCKA_LIBS)
 endif

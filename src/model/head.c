@@ -2,9 +2,7 @@
 #include "model/head.h"
 #include "base/mem.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A run of unique rows, [row, row + rows), with its targets and sequences. */
 struct chunk {
@@ -15,15 +13,13 @@ struct chunk {
 };
 
 struct bn_head_host {
-    int32_t *rows, *row_ptr, *target, *order; /* order: index of the score */
+    int32_t *rows, *row_ptr, *target, *seq, *ntok;
     int nrows, nchunks;
     struct chunk *chunk;
-    float *stats, *lse, *g;
-    double *logp, *smooth, *dlogp;
-    int *ntok, *hits;
 };
 
-enum { NSTAT = 3 }; /* max, sum, total: then the target logits */
+/* max, sum, total: then the target logits; and as many values of a target */
+enum { NSTAT = 3 };
 
 int bn_head_chunk_rows(const struct bn_model *m, size_t logit_bytes)
 {
@@ -59,22 +55,24 @@ void bn_head_init(struct bn_head *h, const struct bn_model *m, int chunk_rows,
     h->rows = bn_arena_get(a, scores * sizeof(int32_t));
     h->row_ptr = bn_arena_get(a, (scores + 1) * sizeof(int32_t));
     h->target = bn_arena_get(a, scores * sizeof(int32_t));
+    h->seq = bn_arena_get(a, scores * sizeof(int32_t));
+    h->ntok = bn_arena_get(a, seqs * sizeof(int32_t));
+    h->value.logp = bn_arena_get(a, scores * sizeof(double));
+    h->value.smooth = bn_arena_get(a, scores * sizeof(double));
+    h->value.hit = bn_arena_get(a, scores * sizeof(double));
+    h->sums = bn_arena_get(a, NSTAT * seqs * sizeof(double));
+    h->dlogp = bn_arena_get(a, seqs * sizeof(double));
+    h->denom = bn_arena_get(a, sizeof(*h->denom));
+    h->acc = bn_arena_get(a, sizeof(*h->acc));
     if (a->base == NULL)
         return; /* only a plan */
     struct bn_head_host *o = h->host = BN_NEW(struct bn_head_host);
     o->rows = BN_NEWN(int32_t, scores);
     o->row_ptr = BN_NEWN(int32_t, scores + 1);
     o->target = BN_NEWN(int32_t, scores);
-    o->order = BN_NEWN(int32_t, scores);
+    o->seq = BN_NEWN(int32_t, scores);
+    o->ntok = BN_NEWN(int32_t, seqs);
     o->chunk = BN_NEWN(struct chunk, scores + 1);
-    o->stats = BN_NEWN(float, stats);
-    o->lse = BN_NEWN(float, rows);
-    o->g = BN_NEWN(float, scores);
-    o->logp = BN_NEWN(double, seqs);
-    o->smooth = BN_NEWN(double, seqs);
-    o->dlogp = BN_NEWN(double, seqs);
-    o->ntok = BN_NEWN(int, seqs);
-    o->hits = BN_NEWN(int, seqs);
 }
 
 void bn_head_release(struct bn_head *h)
@@ -85,16 +83,9 @@ void bn_head_release(struct bn_head *h)
         free(o->rows);
         free(o->row_ptr);
         free(o->target);
-        free(o->order);
-        free(o->chunk);
-        free(o->stats);
-        free(o->lse);
-        free(o->g);
-        free(o->logp);
-        free(o->smooth);
-        free(o->dlogp);
+        free(o->seq);
         free(o->ntok);
-        free(o->hits);
+        free(o->chunk);
         free(o);
     }
     *h = (struct bn_head){0};
@@ -116,6 +107,7 @@ static void list_rows(struct bn_head_host *o, const struct bn_batch *b,
             o->row_ptr[o->nrows++] = e;
         }
         o->target[e] = s->target - vocab_first;
+        o->seq[e] = s->seq;
     }
     o->row_ptr[o->nrows] = b->nscore;
 }
@@ -187,11 +179,11 @@ static struct bn_head_rows head_rows(const struct bn_model *m,
     };
 }
 
-/* Logits of the chunk, and their statistics on the host for every shard of
- * the vocabulary, one stat_size block each. */
+/* Logits of the chunk, and their statistics for every shard of the
+ * vocabulary, one stat_size block each, at '*stats'. */
 static int chunk_logits(struct bn_model *m, struct bn_head *h,
                         const struct chunk *c, const void *y, bool smoothing,
-                        struct bn_err *err)
+                        const float **stats, struct bn_err *err)
 {
     const struct bn_ops *op = &m->dev->op;
     struct bn_head_rows hr = head_rows(m, h, c);
@@ -210,95 +202,64 @@ static int chunk_logits(struct bn_model *m, struct bn_head *h,
     if (tp->size > 1
         && tp->ops->allgather(tp, all, mine, BN_F32, size, err) < 0)
         return -1;
-    op->to_host(m->dev, h->host->stats, BN_F32, all, BN_F32,
-                size * (size_t)tp->size);
-    return bn_dev_check(m->dev, err);
+    *stats = all;
+    return 0;
 }
 
-/* What the logits of a row come to, over the shards of the vocabulary. */
-struct row {
-    double max, lse, total;
-};
-
-static struct row row_stats(const struct bn_model *m, const struct bn_head *h,
-                            int i)
+static struct bn_score_stats score_stats(const struct bn_model *m,
+                                         const struct bn_head *h,
+                                         const struct chunk *c,
+                                         const float *stats, double smoothing)
 {
-    size_t size = stat_size(h), rows = (size_t)h->chunk_rows;
-    int shards = m->mesh->tp.size;
-    struct row r = {.max = -INFINITY};
-    double sum = 0;
+    size_t rows = (size_t)h->chunk_rows;
 
-    for (int s = 0; s < shards; s++) {
-        const float *st = h->host->stats + (size_t)s * size;
-
-        r.max = fmax(r.max, (double)st[i]);
-    }
-    for (int s = 0; s < shards; s++) {
-        const float *st = h->host->stats + (size_t)s * size;
-
-        sum += st[rows + (size_t)i] * exp((double)st[i] - r.max);
-        r.total += st[2 * rows + (size_t)i];
-    }
-    r.lse = r.max + log(sum);
-    return r;
+    return (struct bn_score_stats){
+        .rows = c->rows,
+        .shards = m->mesh->tp.size,
+        .vocab = m->cfg.vocab_size,
+        .stride = stat_size(h),
+        .max = stats,
+        .sum = stats + rows,
+        .total = stats + 2 * rows,
+        .logit = stats + NSTAT * rows,
+        .row_ptr = h->row_ptr + c->row,
+        .smoothing = smoothing,
+    };
 }
 
-static double target_logit(const struct bn_model *m, const struct bn_head *h,
-                           int e)
+static struct bn_score_range range_of(const struct bn_head *h,
+                                      const struct chunk *c)
 {
-    size_t at = NSTAT * (size_t)h->chunk_rows + (size_t)e;
-    double x = 0;
-
-    for (int s = 0; s < m->mesh->tp.size; s++)
-        x += h->host->stats[(size_t)s * stat_size(h) + at];
-    return x;
+    return (struct bn_score_range){c->score, c->score + c->scores, h->seq};
 }
 
 /* Add the chunk's log-probabilities to the sums of their sequences. */
 static void chunk_sums(struct bn_model *m, struct bn_head *h,
                        const struct bn_batch *b, const struct chunk *c,
-                       const struct bn_head_job *job)
+                       const float *stats, double smoothing)
 {
-    struct bn_head_host *o = h->host;
-    double s = job->smoothing;
+    const struct bn_ops *op = &m->dev->op;
+    struct bn_score_stats s = score_stats(m, h, c, stats, smoothing);
+    struct bn_score_range r = range_of(h, c);
 
-    for (int i = 0; i < c->rows; i++) {
-        struct row r = row_stats(m, h, i);
-        double mean = s > 0 ? r.total / m->cfg.vocab_size - r.lse : 0;
-
-        o->lse[i] = (float)r.lse;
-        for (int e = o->row_ptr[c->row + i]; e < o->row_ptr[c->row + i + 1];
-             e++) {
-            int seq = b->score[e].seq;
-            double x = target_logit(m, h, e), lp = x - r.lse;
-
-            if (job->score_logp != NULL)
-                job->score_logp[e] = (float)lp;
-            o->logp[seq] += lp;
-            o->smooth[seq] += (1 - s) * lp + s * mean;
-            o->hits[seq] += x >= r.max;
-        }
-    }
+    op->score_logp(m->dev, &s, h->lse, &h->value);
+    op->score_sums(m->dev, h->sums, (size_t)b->nseq, c->seq, c->seqs, &r,
+                   &h->value);
 }
 
 /* From dL/d(sum) of every sequence to d_y and the head's gradient; the
  * chunk's logits and lse are in place. */
 static void chunk_backward(struct bn_model *m, struct bn_head *h,
-                           const struct bn_batch *b, const struct chunk *c,
-                           void *d_y, double smoothing)
+                           const struct chunk *c, void *d_y, double smoothing)
 {
     const struct bn_ops *op = &m->dev->op;
-    struct bn_head_host *o = h->host;
     struct bn_head_rows hr = head_rows(m, h, c);
+    struct bn_score_range r = range_of(h, c);
     /* The gradient of a row starts where its logits do. */
     int ld = m->vocab * (int)(sizeof(float) / bn_dtype_size(m->t));
     int hidden = m->cfg.hidden_size;
 
-    for (int e = c->score; e < c->score + c->scores; e++)
-        o->g[e] = (float)o->dlogp[b->score[e].seq];
-    op->from_host(m->dev, h->g + c->score, BN_F32, o->g + c->score, BN_F32,
-                  (size_t)c->scores);
-    op->from_host(m->dev, h->lse, BN_F32, o->lse, BN_F32, (size_t)c->rows);
+    op->score_spread(m->dev, h->g, h->dlogp, &r);
     op->head_grad(m->dev, m->t, &hr, h->logits, ld, h->logits, h->lse, h->g,
                   (float)smoothing);
     op->linear_dx(m->dev, m->t, h->dh, h->logits, ld, &m->head, c->rows,
@@ -311,43 +272,30 @@ static void chunk_backward(struct bn_model *m, struct bn_head *h,
 
 /* --- The batch --------------------------------------------------------- */
 
-static int check_sums(const struct bn_head_host *o, const struct bn_batch *b,
-                      int seq, int n, struct bn_err *err)
+/* The loss of sequences [seq, seq + n), into 'acc' (NULL: only its gradient,
+ * of sums that may be of a part). */
+static void eval(struct bn_model *m, struct bn_head *h,
+                 const struct bn_batch *b, int seq, int n,
+                 const struct bn_head_job *job, struct bn_loss_acc *acc)
 {
-    for (int i = seq; i < seq + n; i++)
-        if (!isfinite(o->logp[i]))
-            return bn_fail(err, BN_ERR_NUMERIC, "log-probability of example "
-                           "%lld is %g", (long long)b->seq[i].example,
-                           o->logp[i]);
-    return 0;
-}
+    enum bn_loss_kind kind = job->loss != NULL ? job->loss->kind
+                                               : BN_LOSS_NONE;
+    const double *sums = h->sums + seq;
+    struct bn_loss_seqs s = {n, sums, sums + b->nseq, sums + 2 * b->nseq,
+                             h->ntok + seq};
 
-/* The loss of sequences [seq, seq + n), whose sums are complete. */
-static int eval(struct bn_head *h, const struct bn_batch *b, int seq, int n,
-                const struct bn_head_job *job, struct bn_err *err)
-{
-    struct bn_head_host *o = h->host;
-    struct bn_seqs s = {(size_t)n, o->logp + seq, o->smooth + seq,
-                        o->ntok + seq, o->hits + seq};
-
-    if (check_sums(o, b, seq, n, err) < 0)
-        return -1;
-    if (job->loss == NULL || n == 0)
-        return 0;
-    if (job->loss->eval(job->params, &s, job->denom, o->dlogp + seq,
-                        job->metrics, job->clamped, err) < 0)
-        return bn_err_prefix(err, "examples %lld to %lld",
-                             (long long)b->seq[seq].example,
-                             (long long)b->seq[seq + n - 1].example);
-    return 0;
+    m->dev->op.loss(m->dev, kind, job->params, &s, h->denom, h->dlogp + seq,
+                    acc, job->batch, seq);
 }
 
 static int begin(struct bn_model *m, struct bn_head *h,
-                 const struct bn_batch *b, struct bn_err *err)
+                 const struct bn_batch *b, const struct bn_head_job *job,
+                 struct bn_err *err)
 {
-    const struct bn_ops *op = &m->dev->op;
+    struct bn_dev *d = m->dev;
+    const struct bn_ops *op = &d->op;
     struct bn_head_host *o = h->host;
-    size_t n = (size_t)b->nscore;
+    size_t n = (size_t)b->nscore, seqs = (size_t)b->nseq;
 
     if (b->nscore > h->max_scores || b->nseq > h->max_seqs)
         return bn_fail(err, BN_ERR_BUG, "batch of %d targets in %d sequences,"
@@ -355,31 +303,19 @@ static int begin(struct bn_model *m, struct bn_head *h,
                        h->max_scores, h->max_seqs);
     list_rows(o, b, m->vocab_first);
     plan_chunks(h, b, m->mesh->cp.size == 1);
-    op->from_host(m->dev, h->rows, BN_I32, o->rows, BN_I32,
-                  (size_t)o->nrows);
-    op->from_host(m->dev, h->row_ptr, BN_I32, o->row_ptr, BN_I32,
-                  (size_t)o->nrows + 1);
-    op->from_host(m->dev, h->target, BN_I32, o->target, BN_I32, n);
-    for (int i = 0; i < b->nseq; i++) {
-        o->logp[i] = o->smooth[i] = 0;
-        o->hits[i] = 0;
+    for (size_t i = 0; i < seqs; i++)
         o->ntok[i] = b->seq[i].ntok;
-    }
+    op->from_host(d, h->rows, BN_I32, o->rows, BN_I32, (size_t)o->nrows);
+    op->from_host(d, h->row_ptr, BN_I32, o->row_ptr, BN_I32,
+                  (size_t)o->nrows + 1);
+    op->from_host(d, h->target, BN_I32, o->target, BN_I32, n);
+    op->from_host(d, h->seq, BN_I32, o->seq, BN_I32, n);
+    op->from_host(d, h->ntok, BN_I32, o->ntok, BN_I32, seqs);
+    if (job->denom != NULL)
+        op->from_host(d, h->denom, BN_F64, job->denom, BN_F64,
+                      sizeof(*h->denom) / sizeof(double));
+    op->zero(d, h->sums, NSTAT * seqs * sizeof(double));
     return 0;
-}
-
-/* dL/d(sum) of an additive loss, whatever the sums are. */
-static void set_additive_gradient(struct bn_head *h, const struct chunk *c,
-                                  const struct bn_head_job *job)
-{
-    struct bn_head_host *o = h->host;
-    double unused[BN_LOSS_MAX_KEYS] = {0};
-    struct bn_seqs s = {(size_t)c->seqs, o->logp + c->seq, o->smooth + c->seq,
-                        o->ntok + c->seq, o->hits + c->seq};
-
-    /* Sums that are not finite are reported by finish_sums. */
-    job->loss->eval(job->params, &s, job->denom, o->dlogp + c->seq, unused,
-                    NULL, NULL);
 }
 
 /* First pass over all chunks. Whole ones are finished in it, and so is the
@@ -389,60 +325,42 @@ static int first_pass(struct bn_model *m, struct bn_head *h,
                       const struct bn_head_job *job, struct bn_err *err)
 {
     struct bn_head_host *o = h->host;
+    const float *stats;
 
     for (int k = 0; k < o->nchunks; k++) {
         const struct chunk *c = &o->chunk[k];
 
-        if (chunk_logits(m, h, c, y, job->smoothing > 0, err) < 0)
+        if (chunk_logits(m, h, c, y, job->smoothing > 0, &stats, err) < 0)
             return -1;
-        chunk_sums(m, h, b, c, job);
-        if (c->whole) {
-            if (eval(h, b, c->seq, c->seqs, job, err) < 0)
-                return -1;
-        } else if (d_y == NULL || !job->loss->additive) {
+        chunk_sums(m, h, b, c, stats, job->smoothing);
+        if (c->whole)
+            eval(m, h, b, c->seq, c->seqs, job, h->acc);
+        else if (d_y == NULL || !job->loss->additive)
             continue;
-        } else {
-            set_additive_gradient(h, c, job);
-        }
+        else /* sums that are not finite are kept by finish_sums */
+            eval(m, h, b, c->seq, c->seqs, job, NULL);
         if (d_y != NULL)
-            chunk_backward(m, h, b, c, d_y, job->smoothing);
+            chunk_backward(m, h, c, d_y, job->smoothing);
     }
     return 0;
 }
 
-/* The sums of all sequences over the context-parallel ranks, and the loss of
- * the whole batch, the same on each. */
-static int share_sums(struct bn_model *m, struct bn_head *h,
-                      const struct bn_batch *b, const struct bn_head_job *job,
-                      struct bn_err *err)
-{
-    struct bn_head_host *o = h->host;
-    struct bn_comm *cp = m->mesh->cp.comm;
-    size_t n = (size_t)b->nseq;
-    double *sum = BN_NEWN(double, 3 * n);
-
-    memcpy(sum, o->logp, n * sizeof(*sum));
-    memcpy(sum + n, o->smooth, n * sizeof(*sum));
-    for (size_t i = 0; i < n; i++)
-        sum[2 * n + i] = o->hits[i];
-    int rc = cp->ops->allreduce(cp, sum, BN_F64, 3 * n, BN_SUM, err);
-    memcpy(o->logp, sum, n * sizeof(*sum));
-    memcpy(o->smooth, sum + n, n * sizeof(*sum));
-    for (size_t i = 0; i < n; i++)
-        o->hits[i] = (int)sum[2 * n + i];
-    free(sum);
-    return rc < 0 ? -1 : eval(h, b, 0, b->nseq, job, err);
-}
-
-/* Complete the sums of sequences that were not whole, and their loss. */
+/* Complete the sums of sequences that were not whole, and their loss: over
+ * the context-parallel ranks, where each comes to the same. */
 static int finish_sums(struct bn_model *m, struct bn_head *h,
                        const struct bn_batch *b,
                        const struct bn_head_job *job, struct bn_err *err)
 {
     struct bn_head_host *o = h->host;
+    struct bn_comm *cp = m->mesh->cp.comm;
 
-    if (m->mesh->cp.size > 1)
-        return share_sums(m, h, b, job, err);
+    if (cp->size > 1) {
+        int rc = cp->ops->allreduce(cp, h->sums, BN_F64,
+                                    NSTAT * (size_t)b->nseq, BN_SUM, err);
+
+        eval(m, h, b, 0, b->nseq, job, h->acc);
+        return rc;
+    }
     for (int k = 0; k < o->nchunks;) {
         const struct chunk *c = &o->chunk[k++];
         int end = c->seq + c->seqs;
@@ -452,39 +370,42 @@ static int finish_sums(struct bn_model *m, struct bn_head *h,
         while (k < o->nchunks && !o->chunk[k].whole
                && o->chunk[k].seq < end)
             k++; /* further pieces of the same example */
-        if (eval(h, b, c->seq, end - c->seq, job, err) < 0)
-            return -1;
+        eval(m, h, b, c->seq, end - c->seq, job, h->acc);
     }
     return 0;
 }
 
-static int second_pass(struct bn_model *m, struct bn_head *h,
-                       const struct bn_batch *b, const void *y, void *d_y,
-                       const struct bn_head_job *job, struct bn_err *err)
+static int second_pass(struct bn_model *m, struct bn_head *h, const void *y,
+                       void *d_y, const struct bn_head_job *job,
+                       struct bn_err *err)
 {
     struct bn_head_host *o = h->host;
+    const float *stats;
 
     for (int k = 0; k < o->nchunks; k++) {
         const struct chunk *c = &o->chunk[k];
 
         if (c->whole)
             continue;
-        if (chunk_logits(m, h, c, y, false, err) < 0)
+        if (chunk_logits(m, h, c, y, false, &stats, err) < 0)
             return -1;
-        for (int i = 0; i < c->rows; i++)
-            o->lse[i] = (float)row_stats(m, h, i).lse;
-        chunk_backward(m, h, b, c, d_y, job->smoothing);
+        struct bn_score_stats s = score_stats(m, h, c, stats, 0);
+        m->dev->op.score_logp(m->dev, &s, h->lse, NULL);
+        chunk_backward(m, h, c, d_y, job->smoothing);
     }
     return 0;
 }
 
-int bn_head_run(struct bn_model *m, struct bn_head *h,
-                const struct bn_batch *b, const void *y, void *d_y,
-                const struct bn_head_job *job, struct bn_err *err)
+void bn_head_begin(struct bn_model *m, struct bn_head *h)
 {
-    struct bn_head_host *o = h->host;
+    m->dev->op.zero(m->dev, h->acc, sizeof(*h->acc));
+}
 
-    if (begin(m, h, b, err) < 0)
+int bn_head_queue(struct bn_model *m, struct bn_head *h,
+                  const struct bn_batch *b, const void *y, void *d_y,
+                  const struct bn_head_job *job, struct bn_err *err)
+{
+    if (begin(m, h, b, job, err) < 0)
         return -1;
     if (d_y != NULL)
         m->dev->op.zero(m->dev, d_y, (size_t)b->ntok
@@ -493,7 +414,7 @@ int bn_head_run(struct bn_model *m, struct bn_head *h,
         || finish_sums(m, h, b, job, err) < 0)
         return -1;
     if (d_y != NULL && !job->loss->additive
-        && second_pass(m, h, b, y, d_y, job, err) < 0)
+        && second_pass(m, h, y, d_y, job, err) < 0)
         return -1;
     /* Each shard of the vocabulary has added its part; where rows are shared
      * out they are summed to their ranks by the backward pass. */
@@ -503,7 +424,63 @@ int bn_head_run(struct bn_model *m, struct bn_head *h,
                                   * (size_t)m->cfg.hidden_size, BN_SUM, err)
                < 0)
         return -1;
-    if (job->seq_logp != NULL)
-        memcpy(job->seq_logp, o->logp, (size_t)b->nseq * sizeof(double));
     return bn_dev_check(m->dev, err);
+}
+
+int bn_head_fault(const struct bn_loss_acc *acc, const struct bn_batch *b,
+                  struct bn_err *err)
+{
+    if (acc->fault == BN_LOSS_FINE)
+        return 0;
+    long long example = (long long)b->seq[acc->seq].example;
+
+    switch ((enum bn_loss_fault)acc->fault) {
+    case BN_LOSS_MEAN:
+        return bn_fail(err, BN_ERR_NUMERIC, "mean log-probability of example "
+                       "%lld is %g over %d tokens", example, acc->value,
+                       acc->ntok);
+    case BN_LOSS_CERTAIN:
+        return bn_fail(err, BN_ERR_NUMERIC, "mean log-probability of example "
+                       "%lld is %g, not < 0", example, acc->value);
+    default:
+        return bn_fail(err, BN_ERR_NUMERIC, "log-probability of example %lld "
+                       "is %g", example, acc->value);
+    }
+}
+
+/* Log-probabilities of single targets, which are kept in double. */
+static void fetch_scores(struct bn_model *m, const struct bn_head *h, int n,
+                         float *out)
+{
+    double *logp = BN_NEWN(double, (size_t)n);
+
+    m->dev->op.to_host(m->dev, logp, BN_F64, h->value.logp, BN_F64,
+                       (size_t)n);
+    for (int e = 0; e < n; e++)
+        out[e] = (float)logp[e];
+    free(logp);
+}
+
+int bn_head_run(struct bn_model *m, struct bn_head *h,
+                const struct bn_batch *b, const void *y, void *d_y,
+                const struct bn_head_job *job, struct bn_err *err)
+{
+    const struct bn_ops *op = &m->dev->op;
+    int nkeys = job->loss != NULL ? job->loss->nkeys : 0;
+    struct bn_loss_acc acc = {0};
+
+    /* Added to the metrics there are, in the order of the examples. */
+    for (int k = 0; k < nkeys; k++)
+        acc.metrics[k] = job->metrics[k];
+    op->from_host(m->dev, h->acc, BN_U8, &acc, BN_U8, sizeof(acc));
+    if (bn_head_queue(m, h, b, y, d_y, job, err) < 0)
+        return -1;
+    op->to_host(m->dev, &acc, BN_U8, h->acc, BN_U8, sizeof(acc));
+    if (job->score_logp != NULL)
+        fetch_scores(m, h, b->nscore, job->score_logp);
+    if (bn_dev_check(m->dev, err) < 0)
+        return -1;
+    for (int k = 0; k < nkeys; k++)
+        job->metrics[k] = acc.metrics[k];
+    return bn_head_fault(&acc, b, err);
 }

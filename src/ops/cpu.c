@@ -52,6 +52,17 @@ static void zero(struct bn_dev *d, void *p, size_t bytes)
         memset((char *)p + at, 0, bytes - at < PIECE ? bytes - at : PIECE);
 }
 
+static void mail(struct bn_dev *d, size_t at, const void *src, size_t bytes)
+{
+    if (!d->failed)
+        memcpy(((struct bn_cpu *)d->state)->mail + at, src, bytes);
+}
+
+static const void *collect(struct bn_dev *d)
+{
+    return ((struct bn_cpu *)d->state)->mail;
+}
+
 static void nothing_to_wait_for(struct bn_dev *d)
 {
     (void)d;
@@ -213,6 +224,38 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
         bn_head_grad_cpu(t, h, dlogits, ld_out, logits, lse, g, smoothing);
 }
 
+/* Short loops in double: the reference is good enough. */
+static void score_logp(struct bn_dev *d, const struct bn_score_stats *s,
+                       float *lse, const struct bn_score_values *v)
+{
+    if (!d->failed)
+        bn_score_logp_ref(s, lse, v);
+}
+
+static void score_sums(struct bn_dev *d, double *sums, size_t stride,
+                       int first, int n, const struct bn_score_range *r,
+                       const struct bn_score_values *v)
+{
+    if (!d->failed)
+        bn_score_sums_ref(sums, stride, first, n, r, v);
+}
+
+static void score_spread(struct bn_dev *d, float *g, const double *dlogp,
+                         const struct bn_score_range *r)
+{
+    if (!d->failed)
+        bn_score_spread_ref(g, dlogp, r);
+}
+
+static void loss(struct bn_dev *d, enum bn_loss_kind kind,
+                 const struct bn_loss_params *p, const struct bn_loss_seqs *s,
+                 const struct bn_loss_denom *denom, double *dlogp,
+                 struct bn_loss_acc *acc, int batch, int first)
+{
+    if (!d->failed)
+        bn_loss_ref(kind, p, s, denom, dlogp, acc, batch, first);
+}
+
 static size_t sample_work(struct bn_dev *d, int vocab, int rows)
 {
     (void)d;
@@ -241,10 +284,10 @@ static void clip_scale(struct bn_dev *d, float *scale, const double *sq,
 
 static void adamw(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
                   void *w, float *master, float *m, float *v, const float *g,
-                  const float *scale, size_t n)
+                  const struct bn_adamw_now *now, size_t n)
 {
     if (!d->failed)
-        bn_adamw_cpu(t, a, w, master, m, v, g, scale, n);
+        bn_adamw_cpu(t, a, w, master, m, v, g, now, n);
 }
 
 static const struct bn_ops cpu_ops = {
@@ -252,6 +295,8 @@ static const struct bn_ops cpu_ops = {
     .arena_release = arena_release,
     .from_host = cast,
     .to_host = cast,
+    .mail = mail,
+    .collect = collect,
     .zero = zero,
     .cast = cast,
     .sync = nothing_to_wait_for,
@@ -275,6 +320,10 @@ static const struct bn_ops cpu_ops = {
     .copy_rows = copy_rows,
     .head_stats = head_stats,
     .head_grad = head_grad,
+    .score_logp = score_logp,
+    .score_sums = score_sums,
+    .score_spread = score_spread,
+    .loss = loss,
     .sample_work = sample_work,
     .sample = sample,
     .sqnorm = sqnorm,

@@ -9,6 +9,7 @@ struct bn_cpu {
     struct bn_arena gemm_work;
     struct bn_onednn *onednn; /* NULL: not used */
     bool onednn_bf16, onednn_f32; /* used for products of that type */
+    char mail[BN_MAIL];
 };
 
 /* c = a b by the way this process uses (gemm.c). */

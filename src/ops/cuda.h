@@ -18,12 +18,12 @@ int bn_cuda_count(int *count, struct bn_err *err);
 /* The device, or NULL: BN_ERR_USAGE if there is none with that ordinal,
  * BN_ERR_AGAIN if it does not answer. Takes its scratch memory (64 MiB) and
  * pinned staging memory (16 MiB) now; slots allocate nothing and, but for
- * to_host, sync and slots that run on the CPU, wait for nothing. So the
- * forward and the backward pass could each be captured as a graph; a whole
- * step could not, for the loss is made on the host, of sums that it waits for
- * (model/head.h), and so is the check of the gradient's norm. What from_host
- * copies would be read from staging memory again at each launch of a graph,
- * so that batches would have to be put there first. No graph is made so far.
+ * to_host, collect, sync and slots that run on the CPU, wait for nothing
+ * (from_host only where 16 MiB of copies are under way). A step of one rank
+ * is made of such slots, up to the end, where its results are collected: it
+ * can be captured as a graph. What from_host copies would be read from staging
+ * memory again at each launch of a graph, so that batches would have to be put
+ * there first. No graph is made so far.
  *
  * Beside what ops.h says: matrix products keep the algorithm that was chosen
  * when their shape was first seen, the choice being a function of the shape,

@@ -197,6 +197,33 @@ static void to_host(struct bn_dev *d, void *host_dst, enum bn_dtype dst_type,
     }
 }
 
+static void mail(struct bn_dev *d, size_t at, const void *src, size_t bytes)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+    cudaError_t e;
+
+    if (d->failed)
+        return;
+    e = cudaMemcpyAsync(s->box + at, src, bytes, cudaMemcpyDeviceToHost,
+                        s->stream);
+    s->fetched += bytes;
+    if (e == cudaSuccess)
+        e = cudaEventRecord(s->mailed, s->stream);
+    if (e != cudaSuccess)
+        bn_cuda_failed(d, e, "mail from the device");
+}
+
+static const void *collect(struct bn_dev *d)
+{
+    struct bn_cuda *s = bn_cuda_of(d);
+    cudaError_t e = d->failed ? cudaSuccess : cudaEventSynchronize(s->mailed);
+
+    if (e != cudaSuccess)
+        bn_cuda_failed(d, e, "mail from the device, or a kernel before it "
+                             "(CUDA_LAUNCH_BLOCKING=1 tells which)");
+    return s->box;
+}
+
 static void zero(struct bn_dev *d, void *p, size_t bytes)
 {
     cudaError_t e;
@@ -330,6 +357,9 @@ static void destroy(struct bn_dev *d)
             (void)cudaEventDestroy(s->stage[i].done);
         (void)cudaFreeHost(s->stage[i].p);
     }
+    if (s->mailed != NULL)
+        (void)cudaEventDestroy(s->mailed);
+    (void)cudaFreeHost(s->box);
     (void)cudaFree(s->scratch);
     if (s->stream != NULL)
         (void)cudaStreamDestroy(s->stream);
@@ -356,7 +386,13 @@ static cudaError_t take(struct bn_cuda *s)
             e = cudaEventCreateWithFlags(&s->stage[i].done,
                                          cudaEventDisableTiming);
     }
-    return e;
+    if (e == cudaSuccess)
+        e = cudaMallocHost(&p, BN_MAIL);
+    if (e != cudaSuccess)
+        return e;
+    s->box = p;
+    memset(p, 0, BN_MAIL);
+    return cudaEventCreateWithFlags(&s->mailed, cudaEventDisableTiming);
 }
 
 struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o, struct bn_err *err)
@@ -382,6 +418,8 @@ struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o, struct bn_err *err)
     d->op.arena_release = arena_release;
     d->op.from_host = from_host;
     d->op.to_host = to_host;
+    d->op.mail = mail;
+    d->op.collect = collect;
     d->op.zero = zero;
     d->op.sync = sync;
     s->forced = getenv("BURNISH_CUDA_HOST");

@@ -395,6 +395,94 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
     bn_loan_end(&l);
 }
 
+/* Statistics of the last shard end with the last target. */
+static void score_logp(struct bn_dev *d, const struct bn_score_stats *s,
+                       float *lse, const struct bn_score_values *v)
+{
+    struct loan l = loan_begin(d);
+    struct bn_score_stats h = *s;
+    struct bn_score_values hv = {0};
+    int rows = s->rows, end;
+
+    h.row_ptr = in(&l, s->row_ptr, vector(BN_I32, (size_t)rows + 1));
+    end = d->failed ? 0 : h.row_ptr[rows];
+    h.max = in(&l, s->max, rows_of(BN_F32, s->shards, (int)s->stride, rows));
+    h.sum = in(&l, s->sum, rows_of(BN_F32, s->shards, (int)s->stride, rows));
+    h.total = in(&l, s->total, rows_of(BN_F32, s->shards, (int)s->stride,
+                                       rows));
+    h.logit = in(&l, s->logit, rows_of(BN_F32, s->shards, (int)s->stride,
+                                       end));
+    float *hl = out(&l, lse, vector(BN_F32, (size_t)rows));
+    if (v != NULL) {
+        hv.logp = out(&l, v->logp, vector(BN_F64, (size_t)end));
+        hv.smooth = out(&l, v->smooth, vector(BN_F64, (size_t)end));
+        hv.hit = out(&l, v->hit, vector(BN_F64, (size_t)end));
+    }
+    if (!d->failed)
+        l.cpu->op.score_logp(l.cpu, &h, hl, v != NULL ? &hv : NULL);
+    bn_loan_end(&l);
+}
+
+static struct bn_score_range range_lend(struct loan *l,
+                                        const struct bn_score_range *r)
+{
+    return (struct bn_score_range){
+        r->begin, r->end, in(l, r->seq, vector(BN_I32, (size_t)r->end))};
+}
+
+static void score_sums(struct bn_dev *d, double *sums, size_t stride,
+                       int first, int n, const struct bn_score_range *r,
+                       const struct bn_score_values *v)
+{
+    struct loan l = loan_begin(d);
+    struct bn_score_range hr = range_lend(&l, r);
+    struct block all = vector(BN_F64, (size_t)r->end);
+    struct bn_score_values hv = {(void *)(uintptr_t)in(&l, v->logp, all),
+                                 (void *)(uintptr_t)in(&l, v->smooth, all),
+                                 (void *)(uintptr_t)in(&l, v->hit, all)};
+    double *hs = out(&l, sums, rows_of(BN_F64, 3, (int)stride, first + n));
+
+    if (!d->failed)
+        l.cpu->op.score_sums(l.cpu, hs, stride, first, n, &hr, &hv);
+    bn_loan_end(&l);
+}
+
+static void score_spread(struct bn_dev *d, float *g, const double *dlogp,
+                         const struct bn_score_range *r)
+{
+    struct loan l = loan_begin(d);
+    struct bn_score_range hr = range_lend(&l, r);
+    int most = -1;
+
+    for (int e = r->begin; !d->failed && e < r->end; e++)
+        most = hr.seq[e] > most ? hr.seq[e] : most;
+    const double *hd = in(&l, dlogp, vector(BN_F64, (size_t)(most + 1)));
+    float *hg = out(&l, g, vector(BN_F32, (size_t)r->end));
+
+    if (!d->failed)
+        l.cpu->op.score_spread(l.cpu, hg, hd, &hr);
+    bn_loan_end(&l);
+}
+
+static void loss(struct bn_dev *d, enum bn_loss_kind kind,
+                 const struct bn_loss_params *p, const struct bn_loss_seqs *s,
+                 const struct bn_loss_denom *denom, double *dlogp,
+                 struct bn_loss_acc *acc, int batch, int first)
+{
+    struct loan l = loan_begin(d);
+    struct block n = vector(BN_F64, (size_t)s->n);
+    struct bn_loss_seqs h = {s->n, in(&l, s->logp, n), in(&l, s->smooth, n),
+                             in(&l, s->hits, n),
+                             in(&l, s->ntok, vector(BN_I32, (size_t)s->n))};
+    const struct bn_loss_denom *hd = in(&l, denom, vector(BN_F64, 2));
+    double *hg = out(&l, dlogp, n);
+    struct bn_loss_acc *ha = out(&l, acc, vector(BN_U8, sizeof(*acc)));
+
+    if (!d->failed)
+        l.cpu->op.loss(l.cpu, kind, p, &h, hd, hg, ha, batch, first);
+    bn_loan_end(&l);
+}
+
 static void sample(struct bn_dev *d, const struct bn_sample *s,
                    const struct bn_sample_rows *r, int32_t *token, void *work)
 {
@@ -439,16 +527,17 @@ static void clip_scale(struct bn_dev *d, float *scale, const double *sq,
 
 static void adamw(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
                   void *w, float *master, float *m, float *v, const float *g,
-                  const float *scale, size_t n)
+                  const struct bn_adamw_now *now, size_t n)
 {
     struct loan l = loan_begin(d);
     struct block bytes = vector(BN_F32, n);
-    const float *hg = in(&l, g, bytes), *hs = in(&l, scale, vector(BN_F32, 1));
+    const float *hg = in(&l, g, bytes);
+    const struct bn_adamw_now *hn = in(&l, now, vector(BN_F32, 4));
     void *hw = out(&l, w, vector(t, n));
     float *hm = out(&l, m, bytes), *hv = out(&l, v, bytes);
     float *hp = out(&l, master, bytes);
 
-    l.cpu->op.adamw(l.cpu, t, a, w == master ? hp : hw, hp, hm, hv, hg, hs,
+    l.cpu->op.adamw(l.cpu, t, a, w == master ? hp : hw, hp, hm, hv, hg, hn,
                     n);
     bn_loan_end(&l);
 }
@@ -477,6 +566,10 @@ const struct bn_ops bn_cuda_on_host = {
     .scatter = scatter,
     .head_stats = head_stats,
     .head_grad = head_grad,
+    .score_logp = score_logp,
+    .score_sums = score_sums,
+    .score_spread = score_spread,
+    .loss = loss,
     .sample = sample,
     .sqnorm = sqnorm,
     .clip_scale = clip_scale,

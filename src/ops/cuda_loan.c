@@ -71,8 +71,9 @@ static const char *const slots[] = {
     "cast", "linear", "linear_f32", "linear_dx", "linear_dw", "bias_grad",
     "embed", "embed_grad", "rmsnorm", "rmsnorm_grad", "headnorm",
     "headnorm_grad", "rope", "attn", "attn_grad", "swiglu", "swiglu_grad",
-    "add", "dropout", "gather", "scatter", "head_stats", "head_grad", "sample",
-    "sqnorm", "clip_scale", "adamw"};
+    "add", "dropout", "gather", "scatter", "head_stats", "head_grad", "score_logp",
+    "score_sums", "score_spread", "loss", "sample", "sqnorm", "clip_scale",
+    "adamw"};
 
 /* Is the word of n characters at p this one? */
 static bool is_word(const char *p, size_t n, const char *word)

@@ -430,6 +430,46 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
                                   smoothing);
 }
 
+static void score_logp(struct bn_dev *d, const struct bn_score_stats *s,
+                       float *lse, const struct bn_score_values *v)
+{
+    if (!d->failed
+        && DECLINED(d, bn_score_logp_cuda(s, lse, v, stream(d)), "score_logp",
+                    "[%d] of %d shards", s->rows, s->shards))
+        bn_cuda_on_host.score_logp(d, s, lse, v);
+}
+
+static void score_sums(struct bn_dev *d, double *sums, size_t stride,
+                       int first, int n, const struct bn_score_range *r,
+                       const struct bn_score_values *v)
+{
+    if (!d->failed
+        && DECLINED(d, bn_score_sums_cuda(sums, stride, first, n, r, v,
+                                          stream(d)), "score_sums",
+                    "%d of %d", n, r->end - r->begin))
+        bn_cuda_on_host.score_sums(d, sums, stride, first, n, r, v);
+}
+
+static void score_spread(struct bn_dev *d, float *g, const double *dlogp,
+                         const struct bn_score_range *r)
+{
+    if (!d->failed
+        && DECLINED(d, bn_score_spread_cuda(g, dlogp, r, stream(d)),
+                    "score_spread", "%d", r->end - r->begin))
+        bn_cuda_on_host.score_spread(d, g, dlogp, r);
+}
+
+static void loss(struct bn_dev *d, enum bn_loss_kind kind,
+                 const struct bn_loss_params *p, const struct bn_loss_seqs *s,
+                 const struct bn_loss_denom *denom, double *dlogp,
+                 struct bn_loss_acc *acc, int batch, int first)
+{
+    if (!d->failed
+        && DECLINED(d, bn_loss_cuda(kind, p, s, denom, dlogp, acc, batch,
+                                    first, stream(d)), "loss", "%d", s->n))
+        bn_cuda_on_host.loss(d, kind, p, s, denom, dlogp, acc, batch, first);
+}
+
 static size_t sample_work(struct bn_dev *d, int vocab, int rows)
 {
     (void)d;
@@ -464,13 +504,13 @@ static void clip_scale(struct bn_dev *d, float *scale, const double *sq,
 
 static void adamw(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
                   void *w, float *master, float *m, float *v, const float *g,
-                  const float *scale, size_t n)
+                  const struct bn_adamw_now *now, size_t n)
 {
     if (!d->failed
-        && DECLINED(d, bn_adamw_cuda(t, a, w, master, m, v, g, scale, n,
+        && DECLINED(d, bn_adamw_cuda(t, a, w, master, m, v, g, now, n,
                                      stream(d)),
                     "adamw", "%s %zu", name(t), n))
-        bn_cuda_on_host.adamw(d, t, a, w, master, m, v, g, scale, n);
+        bn_cuda_on_host.adamw(d, t, a, w, master, m, v, g, now, n);
 }
 
 const struct bn_ops bn_cuda_ops = {
@@ -501,6 +541,10 @@ const struct bn_ops bn_cuda_ops = {
     .copy_rows = copy_rows,
     .head_stats = head_stats,
     .head_grad = head_grad,
+    .score_logp = score_logp,
+    .score_sums = score_sums,
+    .score_spread = score_spread,
+    .loss = loss,
     .sample_work = sample_work,
     .sample = sample,
     .sqnorm = sqnorm,

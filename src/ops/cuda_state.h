@@ -33,6 +33,8 @@ struct bn_cuda {
         cudaEvent_t done;
     } stage[BN_CUDA_STAGES];
     int next_stage;
+    char *box; /* pinned, BN_MAIL bytes */
+    cudaEvent_t mailed;
     size_t arenas, peak;
     uint64_t sent, fetched; /* bytes of from_host and to_host */
     struct bn_cuda_fallback fallback[BN_CUDA_SLOTS];

@@ -32,9 +32,14 @@
 #include "kernels/attn.h"
 #include "kernels/dropout.h"
 #include "kernels/head.h"
+#include "kernels/loss.h"
 #include "kernels/sample.h"
+#include "kernels/score.h"
 
 struct bn_dev;
+
+/* Bytes that 'mail' has room for. */
+enum { BN_MAIL = 1024 };
 
 /* A weight matrix [rows, cols] = [out, in] of type t, and what a back end
  * keeps with it (a packed copy, say). Views: the data is owned elsewhere. */
@@ -58,6 +63,11 @@ struct bn_ops {
                       const void *host_src, enum bn_dtype src_type, size_t n);
     void (*to_host)(struct bn_dev *d, void *host_dst, enum bn_dtype dst_type,
                     const void *src, enum bn_dtype src_type, size_t n);
+    /* Begin to copy 'bytes' from src to byte 'at' of the one box for mail;
+     * does not wait. 'collect' waits until all that was sent has come, and
+     * returns the box (host memory), which keeps it until the next mail. */
+    void (*mail)(struct bn_dev *d, size_t at, const void *src, size_t bytes);
+    const void *(*collect)(struct bn_dev *d);
     void (*zero)(struct bn_dev *d, void *p, size_t bytes);
     /* dst = src with conversion; may alias if the types are equal. */
     void (*cast)(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
@@ -169,6 +179,21 @@ struct bn_ops {
                       const float *logits, const float *lse, const float *g,
                       float smoothing);
 
+    /* --- from log-probabilities to a loss (kernels/score.h, loss.h) ------
+     * The structs that are handed over are host memory, what they point to
+     * is device memory. In double, and in one order on all devices. */
+    void (*score_logp)(struct bn_dev *d, const struct bn_score_stats *s,
+                       float *lse, const struct bn_score_values *v);
+    void (*score_sums)(struct bn_dev *d, double *sums, size_t stride,
+                       int first, int n, const struct bn_score_range *r,
+                       const struct bn_score_values *v);
+    void (*score_spread)(struct bn_dev *d, float *g, const double *dlogp,
+                         const struct bn_score_range *r);
+    void (*loss)(struct bn_dev *d, enum bn_loss_kind kind,
+                 const struct bn_loss_params *p, const struct bn_loss_seqs *s,
+                 const struct bn_loss_denom *denom, double *dlogp,
+                 struct bn_loss_acc *acc, int batch, int first);
+
     /* --- sampling ------------------------------------------------------- */
     /* Bytes of scratch that 'sample' takes. */
     size_t (*sample_work)(struct bn_dev *d, int vocab, int rows);
@@ -184,14 +209,15 @@ struct bn_ops {
      * if *sq is not finite */
     void (*clip_scale)(struct bn_dev *d, float *scale, const double *sq,
                        float max_norm);
-    /* One AdamW step on n elements with gradient g * *scale:
+    /* One AdamW step on n elements with gradient g * scale, lr, bias1, bias2
+     * and scale being those of 'now' (device memory; 'a' is host memory):
      *   p *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
      *   p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps)
-     * and w = p in type t (w NULL or == master: not written). A *scale that
+     * and w = p in type t (w NULL or == master: not written). A scale that
      * is NaN leaves everything as it was. */
     void (*adamw)(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
                   void *w, float *master, float *m, float *v, const float *g,
-                  const float *scale, size_t n);
+                  const struct bn_adamw_now *now, size_t n);
 };
 
 /* A device: its table, and its state. */

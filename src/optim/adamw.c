@@ -57,7 +57,7 @@ struct bn_optim *bn_optim_create(const struct bn_optim_conf *conf,
     o->master = model->t == BN_F32 ? (float *)o->trained.w + begin
                                    : bn_arena_get(arena, bytes);
     o->sq = bn_arena_get(arena, sizeof(*o->sq));
-    o->scale = bn_arena_get(arena, sizeof(*o->scale));
+    o->now = bn_arena_get(arena, sizeof(*o->now));
     op->zero(model->dev, o->m, bytes);
     op->zero(model->dev, o->v, bytes);
     if (split_copies(o, err) < 0 || bn_dev_check(model->dev, err) < 0) {
@@ -85,22 +85,20 @@ void bn_optim_set_masters(struct bn_optim *o)
                         m->t, o->count);
 }
 
-/* The clipping factor on the device, the norm on the host. */
-static int clip(struct bn_optim *o, double *norm, struct bn_err *err)
+/* What differs in this step, with the clipping factor, on the device. */
+static void set_now(struct bn_optim *o, double lr)
 {
-    struct bn_model *m = o->model;
-    const struct bn_ops *op = &m->dev->op;
-    double sq;
+    struct bn_dev *d = o->model->dev;
+    double t = (double)(o->step + 1);
+    struct bn_adamw_now now = {
+        .lr = (float)lr,
+        .bias1 = (float)(1 - pow(o->conf.beta1, t)),
+        .bias2 = (float)(1 - pow(o->conf.beta2, t)),
+    };
 
-    if (bn_optim_reduce(o, &sq, err) < 0)
-        return -1;
-    *norm = sqrt(sq);
-    if (!isfinite(*norm))
-        return bn_fail(err, BN_ERR_NUMERIC, "gradient norm is %g",
-                       fabs(*norm)); /* a NaN has no sign worth showing */
-    op->from_host(m->dev, o->sq, BN_F64, &sq, BN_F64, 1);
-    op->clip_scale(m->dev, o->scale, o->sq, (float)o->conf.max_grad_norm);
-    return bn_dev_check(m->dev, err);
+    d->op.from_host(d, o->now, BN_F32, &now, BN_F32,
+                    sizeof(now) / sizeof(float));
+    d->op.clip_scale(d, &o->now->scale, o->sq, (float)o->conf.max_grad_norm);
 }
 
 /* Update what lies in [begin, end) of one parameter. */
@@ -117,7 +115,7 @@ static void update_param(struct bn_optim *o, const struct bn_param *p,
     m->dev->op.adamw(m->dev, m->t, a,
                      (char *)o->trained.w + from * bn_dtype_size(m->t),
                      o->master + at, o->m + at, o->v + at,
-                     bn_model_grad(m, from), o->scale, to - from);
+                     bn_model_grad(m, from), o->now, to - from);
 }
 
 static void update(struct bn_optim *o, size_t begin, size_t end,
@@ -167,23 +165,19 @@ static int update_beside(struct bn_optim *o, const struct bn_adamw *a,
     return data->ops->finish(data, err);
 }
 
-int bn_optim_step(struct bn_optim *o, double lr, double *norm,
-                  struct bn_err *err)
+int bn_optim_queue(struct bn_optim *o, double lr, struct bn_err *err)
 {
     struct bn_model *m = o->model;
     const struct bn_optim_conf *c = &o->conf;
-    double t = (double)(o->step + 1);
     struct bn_adamw a = {
-        .lr = (float)lr,
         .beta1 = (float)c->beta1,
         .beta2 = (float)c->beta2,
         .eps = (float)c->eps,
-        .bias1 = (float)(1 - pow(c->beta1, t)),
-        .bias2 = (float)(1 - pow(c->beta2, t)),
     };
 
-    if (clip(o, norm, err) < 0)
+    if (bn_optim_reduce(o, err) < 0)
         return -1;
+    set_now(o, lr);
     o->step++;
     if (o->gather_beside && m->mesh->data.size > 1) {
         if (update_beside(o, &a, err) < 0)
@@ -198,4 +192,29 @@ int bn_optim_step(struct bn_optim *o, double lr, double *norm,
     else
         bn_model_changed(m);
     return bn_dev_check(m->dev, err);
+}
+
+int bn_optim_end(struct bn_optim *o, double sq, double *norm,
+                 struct bn_err *err)
+{
+    *norm = sqrt(sq);
+    if (isfinite(*norm))
+        return 0;
+    o->step--;
+    return bn_fail(err, BN_ERR_NUMERIC, "gradient norm is %g",
+                   fabs(*norm)); /* a NaN has no sign worth showing */
+}
+
+int bn_optim_step(struct bn_optim *o, double lr, double *norm,
+                  struct bn_err *err)
+{
+    struct bn_dev *d = o->model->dev;
+    double sq;
+
+    if (bn_optim_queue(o, lr, err) < 0)
+        return -1;
+    d->op.to_host(d, &sq, BN_F64, o->sq, BN_F64, 1);
+    if (bn_dev_check(d, err) < 0)
+        return -1;
+    return bn_optim_end(o, sq, norm, err);
 }

@@ -30,8 +30,12 @@ struct bn_optim {
     size_t begin, count;    /* elements of the flat parameters */
     float *master;          /* [count]; the weights themselves in fp32 */
     float *m, *v;           /* [count] */
-    double *sq;             /* device scalars */
-    float *scale;
+    /* Device memory: the squared norm of the step's gradient, over the whole
+     * model; what else differs from step to step; a float that is NaN if the
+     * step must not be made for another reason (NULL: there is none). */
+    double *sq;
+    struct bn_adamw_now *now;
+    const float *taint;
     long step; /* optimizer steps done */
     size_t begun, parts; /* from there on gradients are being summed over
                             data; were summed over tp (reduce.c) */
@@ -60,25 +64,33 @@ void bn_optim_destroy(struct bn_optim *o);
 /* Copy the model's weights to the masters (after they were loaded). */
 void bn_optim_set_masters(struct bn_optim *o);
 
-/* One step with this rank's gradients: sum them over the ranks that hold the
- * same parameters (each keeps its range of the sum; sharded gradients are
- * such sums already), clip, update the range, gather the weights, tell the
- * model. *norm: the gradient's norm before clipping, over the whole model. A
- * norm that is not finite is an error of class numeric, and leaves weights
- * and state as they were. Collective. */
+/* Enqueue one step with this rank's gradients, and wait for nothing: sum them
+ * over the ranks that hold the same parameters (each keeps its range of the
+ * sum; sharded gradients are such sums already), clip, update the range,
+ * gather the weights, tell the model. The norm is *o->sq then: if that is not
+ * finite on the device, weights and moments are left as they were there.
+ * bn_optim_end must follow. Collective. */
+int bn_optim_queue(struct bn_optim *o, double lr, struct bn_err *err);
+/* The end of the step, whose squared norm was fetched from the device: *norm
+ * is the gradient's norm before clipping, over the whole model. One that is
+ * not finite is an error of class numeric: the step was not made. Local. */
+int bn_optim_end(struct bn_optim *o, double sq, double *norm,
+                 struct bn_err *err);
+/* Both, and the waiting between them. Collective. */
 int bn_optim_step(struct bn_optim *o, double lr, double *norm,
                   struct bn_err *err);
 
 /* Sum the gradients while the backward pass goes on that is the last of a
- * step: what bn_model.made is for. bn_optim_step, which must follow, does the
+ * step: what bn_model.made is for. bn_optim_queue, which must follow, does the
  * rest; the bits are the same without. Failures are the device's. Collective
  * over tp and data. */
 void bn_optim_made(void *optim, int layer);
 
 /* The part of it before the update (reduce.c): after it bn_model_grad in the
- * range is the gradient of the whole step, and *sq its squared norm over the whole
- * model, every parameter counted once. Collective. */
-int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err);
+ * range is the gradient of the whole step, and *o->sq its squared norm over
+ * the whole model, every parameter counted once, plus *o->taint squared.
+ * Waits for nothing. Collective. */
+int bn_optim_reduce(struct bn_optim *o, struct bn_err *err);
 /* After the update: every rank's range of the weights to all. Collective. */
 int bn_optim_gather(struct bn_optim *o, struct bn_err *err);
 

@@ -138,7 +138,8 @@ static bool counts(const struct bn_model *m, const struct bn_param *p)
            && (!p->twin || m->params.part.has_embed);
 }
 
-static int squared_norm(struct bn_optim *o, double *sq, struct bn_err *err)
+/* Into *o->sq. A taint (0 or NaN) of one rank spoils the norm of all. */
+static int squared_norm(struct bn_optim *o, struct bn_err *err)
 {
     struct bn_model *m = o->model;
     const struct bn_ops *op = &m->dev->op;
@@ -154,15 +155,16 @@ static int squared_norm(struct bn_optim *o, double *sq, struct bn_err *err)
         if (from < to && counts(m, p))
             op->sqnorm(m->dev, o->sq, bn_model_grad(m, from), to - from);
     }
-    op->to_host(m->dev, sq, BN_F64, o->sq, BN_F64, 1);
+    if (o->taint != NULL)
+        op->sqnorm(m->dev, o->sq, o->taint, 1);
     if (bn_dev_check(m->dev, err) < 0)
         return -1;
     return w->size == 1
                ? 0
-               : w->ops->allreduce(w, sq, BN_F64, 1, BN_SUM, err);
+               : w->ops->allreduce(w, o->sq, BN_F64, 1, BN_SUM, err);
 }
 
-int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err)
+int bn_optim_reduce(struct bn_optim *o, struct bn_err *err)
 {
     struct bn_model *m = o->model;
     struct bn_comm *data = m->mesh->data.comm;
@@ -178,7 +180,7 @@ int bn_optim_reduce(struct bn_optim *o, double *sq, struct bn_err *err)
         && (begin_sums(o, 0, err) < 0 || data->ops->finish(data, err) < 0))
         return -1;
     o->begun = o->parts = all;
-    return squared_norm(o, sq, err);
+    return squared_norm(o, err);
 }
 
 int bn_optim_gather(struct bn_optim *o, struct bn_err *err)

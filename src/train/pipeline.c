@@ -36,9 +36,8 @@ static const struct bn_batch *batch_of(const struct bn_trainer *t,
 struct run {
     struct bn_trainer *t;
     struct bn_comm *pp;
-    const struct bn_micro **m;
+    const struct bn_micro *all, **m; /* 'm': those that are not empty */
     int n, depth;
-    double *metrics;
     bool stoppable; /* by a signal, between micro-batches */
     int64_t heard;  /* of a signal, by this stage or one behind it */
     bool cut;       /* 'n' is fewer than there were */
@@ -207,8 +206,7 @@ static int run_forward(struct run *r, int k, struct bn_err *err)
         .params = &t->loss_params,
         .denom = &r->m[k]->denom,
         .smoothing = t->smoothing,
-        .metrics = r->metrics,
-        .clamped = &t->clamped,
+        .batch = (int)(r->m[k] - r->all),
     };
 
     bn_crash_micro(k, r->n);
@@ -216,7 +214,7 @@ static int run_forward(struct run *r, int k, struct bn_err *err)
         return -1;
     if (!is_last(r))
         return 0;
-    return bn_head_run(t->model, &t->head, b, a->y_f, a->d_y, &job, err);
+    return bn_head_queue(t->model, &t->head, b, a->y_f, a->d_y, &job, err);
 }
 
 static int forward(struct run *r, int k, struct bn_err *err)
@@ -298,10 +296,9 @@ static int one_f_one_b(struct run *r, int *at, struct bn_err *err)
 }
 
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
-                      bool full, double *metrics, int *where, bool *stopped,
-                      struct bn_err *err)
+                      bool full, int *where, bool *stopped, struct bn_err *err)
 {
-    struct run r = {.t = t, .pp = t->mesh->pp.comm, .metrics = metrics};
+    struct run r = {.t = t, .pp = t->mesh->pp.comm, .all = m};
     int at = 0, rc;
 
     r.stoppable = n > 1 && (t->model->shard == NULL || full);

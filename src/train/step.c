@@ -6,6 +6,7 @@
 #include "base/times.h"
 #include "train/pipeline.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,11 +31,10 @@ void bn_step_count(const struct bn_loss *loss, const struct bn_batch *b,
                    struct bn_loss_denom *d)
 {
     int *ntok = BN_NEWN(int, (size_t)b->nseq);
-    struct bn_seqs s = {.n = (size_t)b->nseq, .ntok = ntok};
 
     for (int i = 0; i < b->nseq; i++)
         ntok[i] = b->seq[i].ntok;
-    loss->count(&s, d);
+    loss->count(ntok, (size_t)b->nseq, d);
     free(ntok);
 }
 
@@ -191,19 +191,27 @@ static int blame(struct bn_trainer *t, long step, const struct micros *m,
     return -1;
 }
 
-static int run_micros(struct bn_trainer *t, long step, struct micros *m,
-                      struct bn_step_result *r, struct bn_err *err)
-{
-    int at = 0, rc;
-    bool full;
+/* What is fetched from the device at the end of a step, as it comes. */
+struct mail {
+    struct bn_loss_acc acc; /* zero on a stage without a head */
+    double sq; /* of the gradient's norm */
+};
 
-    if (denominators(t, m, &r->examples, &full, err) < 0)
-        return -1;
+_Static_assert(sizeof(struct mail) <= BN_MAIL, "the box is too small");
+
+/* Enqueue all of a step; nothing waits for the device. */
+static int queue(struct bn_trainer *t, long step, struct micros *m, bool full,
+                 struct bn_step_result *r, struct bn_err *err)
+{
+    const struct bn_ops *op = &t->dev->op;
+    int at = 0, rc;
+
     bn_model_zero_grad(t->model);
+    if (t->head.acc != NULL)
+        bn_head_begin(t->model, &t->head);
     t->model->dropout.on = true;
     t->model->dropout.step = (uint64_t)step;
-    rc = bn_pipeline_train(t, m->m, m->n, full, r->metrics, &at, &r->dropped,
-                           err);
+    rc = bn_pipeline_train(t, m->m, m->n, full, &at, &r->dropped, err);
     t->model->dropout.on = false;
     if (rc < 0)
         return blame(t, step, m, at, at, err);
@@ -212,11 +220,50 @@ static int run_micros(struct bn_trainer *t, long step, struct micros *m,
     r->lr = bn_schedule_lr(&t->schedule, step);
     enum bn_time was = bn_times_enter(BN_TIME_OPTIMIZER);
 
-    rc = bn_optim_step(t->optim, r->lr, &r->grad_norm, err);
+    rc = bn_optim_queue(t->optim, r->lr, err);
+    if (t->head.acc != NULL)
+        op->mail(t->dev, offsetof(struct mail, acc), t->head.acc,
+                 sizeof(*t->head.acc));
+    op->mail(t->dev, offsetof(struct mail, sq), t->optim->sq,
+             sizeof(*t->optim->sq));
     bn_times_enter(was);
-    if (rc < 0)
-        return blame(t, step, m, 0, m->n - 1, err);
-    return reduce(t, m, r, err);
+    return rc;
+}
+
+/* Wait for what was queued. A loss or a gradient that is not finite was seen
+ * on the device, which has left the weights as they were. */
+static int end(struct bn_trainer *t, long step, const struct micros *m,
+               struct bn_step_result *r, struct bn_err *err)
+{
+    enum bn_time was = bn_times_enter(BN_TIME_OPTIMIZER);
+    const struct mail *mail = t->dev->op.collect(t->dev);
+    int batch = mail->acc.batch;
+
+    bn_times_enter(was);
+    if (bn_dev_check(t->dev, err) < 0)
+        return -1;
+    for (int k = 0; k < t->loss->nkeys; k++)
+        r->metrics[k] = mail->acc.metrics[k];
+    t->clamped += (long)mail->acc.clamped;
+    int rc = bn_optim_end(t->optim, mail->sq, &r->grad_norm, err);
+
+    /* The loss comes before the gradient, and knows better. */
+    if (bn_head_fault(&mail->acc, &m->m[batch].whole, err) < 0)
+        return blame(t, step, m, batch, batch, err);
+    return rc < 0 ? blame(t, step, m, 0, m->n - 1, err) : 0;
+}
+
+static int run_micros(struct bn_trainer *t, long step, struct micros *m,
+                      struct bn_step_result *r, struct bn_err *err)
+{
+    bool full;
+
+    if (denominators(t, m, &r->examples, &full, err) < 0
+        || queue(t, step, m, full, r, err) < 0)
+        return -1;
+    if (r->dropped)
+        return 0;
+    return end(t, step, m, r, err) < 0 ? -1 : reduce(t, m, r, err);
 }
 
 int bn_trainer_step(struct bn_trainer *t, long step, struct bn_step_result *r,

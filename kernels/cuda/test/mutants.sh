@@ -1,7 +1,7 @@
 #!/bin/sh
 # A test of the tests: each kernel with a planted fault must be found wrong.
 cd "${BN_BUILDDIR:-.}/kernels/cuda/test" || exit 99
-echo 1..7
+echo 1..8
 n=0
 # try MUTANT TEST: TEST of the program must fail
 try() {
@@ -21,4 +21,5 @@ try mask test_edges
 try race test_edges
 try row test_rmsnorm
 try scale test_edges
+try stage test_score
 try wait test_edges

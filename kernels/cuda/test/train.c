@@ -171,7 +171,8 @@ static void test_clip_scale(void **state)
 static void adamw_run(enum bn_dtype t, size_t n, float scale, size_t off,
                       bool with_w)
 {
-    struct bn_adamw a = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
+    struct bn_adamw a = {0.9f, 0.95f, 1e-8f, 0.1f};
+    struct bn_adamw_now now = {scale, 1e-3f, 0.1f, 0.05f};
     float *p = host_new(BN_F32, n, 1), *m = host_new(BN_F32, n, 0.1f);
     float *v = host_new(BN_F32, n, 0.1f), *g = host_new(BN_F32, n + off, 1);
     float *mag = host_new(BN_F32, n, 1);
@@ -179,15 +180,15 @@ static void adamw_run(enum bn_dtype t, size_t n, float scale, size_t off,
 
     for (size_t i = 0; i < n; i++) {
         v[i] *= v[i];
-        mag[i] = fabsf(p[i]) + a.lr;
+        mag[i] = fabsf(p[i]) + now.lr;
     }
     float *gp = gpu_copy(BN_F32, p, n), *gm = gpu_copy(BN_F32, m, n);
     float *gv = gpu_copy(BN_F32, v, n), *gg = gpu_copy(BN_F32, g, n + off);
-    float *gs = gpu_new(&scale, 4);
+    struct bn_adamw_now *gnow = gpu_new(&now, sizeof(now));
     void *gw = gpu_copy(t, w, n);
-    bn_adamw_ref(t, &a, with_w ? w : NULL, p, m, v, g + off, &scale, n);
-    gpu_ok(bn_adamw_cuda(t, &a, with_w ? gw : NULL, gp, gm, gv, gg + off, gs,
-                         n, NULL), "adamw");
+    bn_adamw_ref(t, &a, with_w ? w : NULL, p, m, v, g + off, &now, n);
+    gpu_ok(bn_adamw_cuda(t, &a, with_w ? gw : NULL, gp, gm, gv, gg + off,
+                         gnow, n, NULL), "adamw");
     gpu_close(BN_F32, gp, p, n, 1e-6, mag, "p");
     gpu_close(t, gw, w, n, 1e-6, mag, "w");
     for (size_t i = 0; i < n; i++)

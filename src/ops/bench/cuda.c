@@ -363,12 +363,11 @@ static void head(void)
 
 static void run_adamw(void *arg)
 {
-    static const struct bn_adamw par = {1e-5f, 0.9f, 0.95f, 1e-8f, 0.1f,
-                                        0.1f, 0.05f};
+    static const struct bn_adamw par = {0.9f, 0.95f, 1e-8f, 0.1f};
     struct args *a = arg;
 
     d->op.adamw(d, BN_BF16, &par, a->p[0], a->f[0], a->f[1], a->f[2],
-                a->f[3], a->f[4], a->n);
+                a->f[3], a->p[2], a->n);
 }
 
 static void run_sqnorm(void *arg)
@@ -381,13 +380,15 @@ static void run_sqnorm(void *arg)
 static void optimizer(void)
 {
     size_t mark = arena.used;
+    const struct bn_adamw_now now = {0.5f, 1e-5f, 0.1f, 0.05f};
     struct args a = {.n = size.params};
 
     a.p[0] = fill(BN_BF16, a.n);
     for (int i = 0; i < 4; i++)
         a.f[i] = fill(BN_F32, a.n);
     d->op.zero(d, a.f[2], a.n * 4); /* v is not negative */
-    a.f[4] = fill(BN_F32, 1);
+    a.p[2] = bn_arena_get(&arena, sizeof(now));
+    d->op.from_host(d, a.p[2], BN_F32, &now, BN_F32, sizeof(now) / 4);
     a.p[1] = bn_arena_get(&arena, 8);
     d->op.zero(d, a.p[1], 8);
     /* The gradient is float: 30 bytes move where the bar counts 28. */

@@ -167,11 +167,11 @@ static void attention(struct bn_dev *d, enum bn_dtype t, const struct llama *m,
 static void adamw(struct bn_dev *d)
 {
     const size_t n = 64u << 20;
-    const struct bn_adamw a = {1e-4f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.5f, 0.5f};
+    const struct bn_adamw a = {0.9f, 0.999f, 1e-8f, 0.1f};
+    const struct bn_adamw_now now = {1, 1e-4f, 0.5f, 0.5f};
     struct bn_arena mem;
     struct bn_err err;
     double ours = 1e9, peer = 1e9;
-    const float scale = 1;
 
     if (bn_arena_init(&mem, "parameters", n * 20, &err) < 0)
         die(&err);
@@ -180,7 +180,7 @@ static void adamw(struct bn_dev *d)
     uint16_t *w = (uint16_t *)(g + n);
     for (int i = 0; i < ROUNDS; i++) {
         double t0 = bn_now();
-        d->op.adamw(d, BN_BF16, &a, w, p, m, v, g, &scale, n);
+        d->op.adamw(d, BN_BF16, &a, w, p, m, v, g, &now, n);
         double t1 = bn_now();
         d->op.cast(d, m, BN_F32, p, BN_F32, n); /* memcpy in pieces */
         double t2 = bn_now();

@@ -16,9 +16,9 @@
 #define ALL_SLOTS                                                             \
     "cast linear linear_f32 linear_dx linear_dw bias_grad embed embed_grad "  \
     "rmsnorm rmsnorm_grad headnorm headnorm_grad rope attn attn_grad swiglu " \
-    "swiglu_grad add dropout gather scatter head_stats head_grad sample sqnorm "  \
-    "clip_scale adamw"
-enum { SLOTS = 27, MOST = 80 };
+    "swiglu_grad add dropout gather scatter head_stats head_grad score_logp "     \
+    "score_sums score_spread loss sample sqnorm clip_scale adamw"
+enum { SLOTS = 31, MOST = 80 };
 
 /* The same memory on both devices. */
 struct twin {
@@ -290,10 +290,14 @@ static void training(enum bn_dtype t)
     struct twin *w = twin(t, N, 1), *p = twin(BN_F32, N, 1);
     struct twin *m = twin(BN_F32, N, 0.1), *v = twin(BN_F32, N, 0);
     struct twin *gr = twin(BN_F32, N, 1), *sq = twin(BN_F64, 1, 1);
-    struct twin *k = twin(BN_F32, 1, 1);
-    struct bn_adamw opt = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
+    struct twin *k = twin(BN_F32, 4, 0.1);
+    struct bn_adamw opt = {0.9f, 0.95f, 1e-8f, 0.1f};
+    static const float now[] = {1, 1e-3f, 0.1f, 0.05f};
     struct bn_head_rows h[2] = {{ROWS, V, V, V, ptr, target->h},
                                 {ROWS, V, V, V, rp->g, target->g}};
+
+    memcpy(k->h, now, sizeof(now));
+    gpu->op.from_host(gpu, k->g, BN_F32, now, BN_F32, 4);
 
     gpu->op.from_host(gpu, rp->g, BN_I32, ptr, BN_I32, 7);
     BOTH(head_stats, (d, &h[on], M(x), M(top), M(sum), M(tot), M(tl)));
@@ -314,6 +318,56 @@ static void training(enum bn_dtype t)
     near(p, 1e-6, "adamw p");
     near(m, 1e-6, "adamw m");
     near(v, 1e-6, "adamw v");
+}
+
+static void scores(void)
+{
+    enum { ROWS = 6, SHARDS = 2, STRIDE = 3 * ROWS + 10, N = 8, SEQS = 3 };
+    static const int32_t ptr[] = {0, 1, 1, 3, 4, 6, 8};
+    struct twin *x = twin(BN_F32, SHARDS * STRIDE, 1), *rp = twin(BN_I32, 7, -7);
+    struct twin *lse = twin(BN_F32, ROWS, 1), *v[3], *seq = twin(BN_I32, N, -SEQS);
+    struct twin *sums = twin(BN_F64, 3 * SEQS, 1), *g = twin(BN_F32, N, 1);
+    struct twin *d_ = twin(BN_F64, SEQS, 1), *denom = twin(BN_F64, 2, 1);
+    struct twin *acc = twin(BN_F64, sizeof(struct bn_loss_acc) / 8, 0);
+    struct twin *ntok = twin(BN_I32, SEQS, -SEQS);
+    struct bn_loss_params p = {0.25, -1e-6};
+
+    for (int i = 0; i < SHARDS * STRIDE; i++) /* sums of exponentials */
+        ((float *)x->h)[i] = fabsf(((float *)x->h)[i]);
+    for (int i = 0; i < SEQS; i++)
+        ((int32_t *)ntok->h)[i] = i + 1;
+    memcpy(rp->h, ptr, sizeof(ptr));
+    gpu->op.from_host(gpu, x->g, BN_F32, x->h, BN_F32, x->n);
+    gpu->op.from_host(gpu, rp->g, BN_I32, ptr, BN_I32, 7);
+    gpu->op.from_host(gpu, ntok->g, BN_I32, ntok->h, BN_I32, SEQS);
+    for (int k = 0; k < 3; k++)
+        v[k] = twin(BN_F64, N, 1);
+    for (int on = 0; on < 2; on++) {
+        struct bn_dev *d = on ? gpu : cpu;
+        float *st = M(x);
+        const double *sum = M(sums);
+        struct bn_score_stats s = {ROWS, SHARDS, 40, STRIDE, st, st + ROWS,
+                                   st + 2 * ROWS, st + 3 * ROWS, M(rp), 0.1};
+        struct bn_score_values values = {M(v[0]), M(v[1]), M(v[2])};
+        struct bn_score_range r = {1, N, M(seq)};
+        struct bn_loss_seqs seqs = {SEQS, sum, sum + SEQS, sum + 2 * SEQS,
+                                    M(ntok)};
+
+        d->op.zero(d, M(sums), 3 * SEQS * sizeof(double));
+        d->op.zero(d, M(acc), sizeof(struct bn_loss_acc));
+        d->op.score_logp(d, &s, M(lse), &values);
+        d->op.score_sums(d, M(sums), SEQS, 0, SEQS, &r, &values);
+        d->op.loss(d, BN_LOSS_ORPO, &p, &seqs, M(denom), M(d_), M(acc), 5, 0);
+        d->op.score_spread(d, M(g), M(d_), &r);
+        d->op.score_logp(d, &s, M(lse), NULL);
+    }
+    near(lse, 1e-6, "score_logp lse");
+    for (int k = 0; k < 3; k++)
+        near(v[k], 1e-12, "score_logp value");
+    near(sums, 1e-12, "score_sums");
+    near(acc, 1e-12, "loss metrics");
+    near(d_, 1e-12, "loss gradient");
+    near(g, 1e-6, "score_spread");
 }
 
 static void sampling(void)
@@ -361,6 +415,7 @@ static void every_slot(const char *host_slots)
         layers(types[i]);
         attention(types[i]);
         training(types[i]);
+        scores();
         sampling();
         assert_int_equal(bn_cuda_fallbacks(gpu, f, 40),
                          host_slots != NULL ? SLOTS : 0);

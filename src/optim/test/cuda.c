@@ -10,6 +10,7 @@
 #include "ops/cuda.h"
 #include "optim/adamw.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,82 +125,117 @@ static void tear_down(struct fixture *f)
     bn_dev_destroy(f->dev);
 }
 
-static void forward(struct fixture *f)
+static void queue_head(struct fixture *f)
 {
+    static const struct bn_loss_params p = {0.1, -1e-6};
+    struct bn_head_job job = {.loss = &bn_loss_sft, .params = &p,
+                              .denom = &f->d, .batch = 3};
+    struct bn_err err;
+
+    bn_head_begin(f->m, &f->h);
+    must(bn_head_queue(f->m, &f->h, &f->b, f->a.y_f, f->a.d_x, &job, &err),
+         &err);
+}
+
+/* All of a step but for the reading of its results. */
+static void queue_step(struct fixture *f)
+{
+    const struct bn_ops *op = &f->dev->op;
     struct bn_err err;
 
     bn_model_zero_grad(f->m);
     must(bn_model_forward(f->m, &f->a, &f->b, &err), &err);
-}
-
-static double head(struct fixture *f)
-{
-    double metrics[BN_LOSS_MAX_KEYS] = {0};
-    struct bn_loss_params p = {0.1, -1e-6};
-    struct bn_head_job job = {.loss = &bn_loss_sft, .params = &p,
-                              .denom = &f->d, .metrics = metrics};
-    struct bn_err err;
-
-    must(bn_head_run(f->m, &f->h, &f->b, f->a.y_f, f->a.d_x, &job, &err),
-         &err);
-    return metrics[0];
-}
-
-static void backward(struct fixture *f)
-{
+    queue_head(f);
     bn_model_backward(f->m, &f->a, f->a.d_x);
+    must(bn_optim_queue(f->optim, 1e-3, &err), &err);
+    op->mail(f->dev, 0, f->h.acc, sizeof(*f->h.acc));
+    op->mail(f->dev, sizeof(*f->h.acc), f->optim->sq, sizeof(double));
 }
 
-static void update(struct fixture *f)
+static const struct bn_loss_acc *collect(struct fixture *f, double *sq)
 {
-    double norm;
-    struct bn_err err;
+    const struct bn_loss_acc *acc = f->dev->op.collect(f->dev);
 
-    must(bn_optim_step(f->optim, 1e-3, &norm, &err), &err);
-    assert_true(norm > 0);
+    *sq = *(const double *)(const void *)(acc + 1);
+    return acc;
 }
 
-/* How often a part waited for the device since 'was', which goes on. */
-static unsigned long waits(struct bn_emu_calls *was)
-{
-    struct bn_emu_calls now = bn_emu_calls();
-    unsigned long n = now.waits - was->waits;
-
-    assert_int_equal(now.mallocs, was->mallocs);
-    *was = now;
-    return n;
-}
-
-/* Nothing is allocated. The host waits where it has to know: for the sums of
- * log-probabilities, of which the loss is made, and for the norm. */
-static void what_a_step_waits_for(void **state)
+/* Nothing is allocated, and nothing waits for the device before the results
+ * are read: once, and last. */
+static void a_step_waits_for_nothing(void **state)
 {
     struct fixture f;
-    double first = 0, loss = 0;
+    double first = 0, loss = 0, sq, norm;
 
     (void)state;
     set_up(&f);
     for (int i = 0; i < 3; i++) {
-        struct bn_emu_calls was = bn_emu_calls();
+        struct bn_emu_calls was = bn_emu_calls(), now;
+        struct bn_err err;
 
-        forward(&f);
-        assert_int_equal(waits(&was), 0);
-        loss = head(&f);
-        unsigned long n = waits(&was);
-        if (n < 1 || n > 4)
-            fail_msg("the head waits %lu times", n);
-        backward(&f);
-        assert_int_equal(waits(&was), 0);
-        update(&f);
-        assert_true(waits(&was) <= 2);
+        queue_step(&f);
+        now = bn_emu_calls();
+        assert_int_equal(now.waits, was.waits);
+        assert_int_equal(now.mallocs, was.mallocs);
+        loss = collect(&f, &sq)->metrics[0];
+        now = bn_emu_calls();
+        assert_int_equal(now.waits, was.waits + 1);
+        must(bn_optim_end(f.optim, sq, &norm, &err), &err);
+        assert_true(norm > 0);
         first = i == 0 ? loss : first;
     }
     assert_true(loss < first); /* it was a step */
     tear_down(&f);
 }
 
-/* What lies between those waits can be captured: forward, and backward. */
-static void what_a_graph_can_hold(void **state)
+/* A weight that is NaN: seen on the device, which changes nothing. */
+static void a_bad_step_leaves_all_as_it_was(void **state)
+{
+    static const float nan_ = NAN;
+    struct fixture f;
+    double sq, norm;
+    size_t n;
+    struct bn_err err;
+
+    (void)state;
+    set_up(&f);
+    n = f.m->params.elems;
+    float *was = BN_NEWN(float, 3 * n), *now = BN_NEWN(float, 3 * n);
+    const float *state_of[] = {f.optim->master, f.optim->m, f.optim->v};
+
+    queue_step(&f);
+    (void)collect(&f, &sq);
+    must(bn_optim_end(f.optim, sq, &norm, &err), &err);
+    for (int k = 0; k < 3; k++)
+        f.dev->op.to_host(f.dev, was + (size_t)k * n, BN_F32, state_of[k],
+                          BN_F32, n);
+    /* A logit alone, of a token that is no target: no gradient need see it. */
+    f.dev->op.from_host(f.dev, &f.h.acc->taint, BN_F32, &nan_, BN_F32, 1);
+    f.optim->taint = &f.h.acc->taint;
+    must(bn_optim_queue(f.optim, 1e-3, &err), &err);
+    f.dev->op.to_host(f.dev, &sq, BN_F64, f.optim->sq, BN_F64, 1);
+    assert_int_equal(bn_optim_end(f.optim, sq, &norm, &err), -1);
+    assert_int_equal(err.code, BN_ERR_NUMERIC);
+    assert_int_equal(f.optim->step, 1);
+    /* And one that spoils the loss itself. */
+    f.dev->op.from_host(f.dev, f.m->w, BN_BF16, &nan_, BN_F32, 1);
+    queue_step(&f);
+    const struct bn_loss_acc *acc = collect(&f, &sq);
+    assert_true(acc->fault == BN_LOSS_SUM && acc->batch == 3);
+    assert_int_equal(bn_head_fault(acc, &f.b, &err), -1);
+    assert_non_null(strstr(err.text, "log-probability of example 0 is "));
+    assert_int_equal(bn_optim_end(f.optim, sq, &norm, &err), -1);
+    for (int k = 0; k < 3; k++)
+        f.dev->op.to_host(f.dev, now + (size_t)k * n, BN_F32, state_of[k],
+                          BN_F32, n);
+    assert_memory_equal(was, now, 3 * n * sizeof(*was));
+    free(was);
+    free(now);
+    tear_down(&f);
+}
+
+/* All of a step can be captured. */
+static void a_graph_can_hold_a_step(void **state)
 {
     struct fixture f;
     cudaGraph_t graph;
@@ -208,30 +244,20 @@ static void what_a_graph_can_hold(void **state)
     (void)state;
     set_up(&f);
     stream = bn_cuda_stream(f.dev);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(cudaStreamBeginCapture(stream,
-                                                cudaStreamCaptureModeGlobal),
-                         0);
-        forward(&f);
-        assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
-        cudaGraphDestroy(graph);
-        (void)head(&f);
-        assert_int_equal(cudaStreamBeginCapture(stream,
-                                                cudaStreamCaptureModeGlobal),
-                         0);
-        backward(&f);
-        assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
-        cudaGraphDestroy(graph);
-        update(&f);
-    }
+    assert_int_equal(cudaStreamBeginCapture(stream,
+                                            cudaStreamCaptureModeGlobal), 0);
+    queue_step(&f);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
+    cudaGraphDestroy(graph);
     tear_down(&f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_step_waits_for),
-        cmocka_unit_test(what_a_graph_can_hold),
+        cmocka_unit_test(a_step_waits_for_nothing),
+        cmocka_unit_test(a_bad_step_leaves_all_as_it_was),
+        cmocka_unit_test(a_graph_can_hold_a_step),
     };
 
     return BN_TAP_RUN(tests);

@@ -23,21 +23,19 @@ int __wrap_bn_fold(void *out, const void *const *in, int count,
                    enum bn_dtype type, size_t n, enum bn_comm_op op,
                    struct bn_err *err);
 int __real_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
-                             int n, bool full, double *metrics, int *where,
-                             bool *stopped, struct bn_err *err);
+                             int n, bool full, int *where, bool *stopped,
+                             struct bn_err *err);
 int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
-                             int n, bool full, double *metrics, int *where,
-                             bool *stopped, struct bn_err *err);
+                             int n, bool full, int *where, bool *stopped,
+                             struct bn_err *err);
 
 void __real_bn_optim_made(void *optim, int layer);
 void __wrap_bn_optim_made(void *optim, int layer);
 
 int __real_bn_seq_rows(const struct bn_mesh *mesh, int n);
 int __wrap_bn_seq_rows(const struct bn_mesh *mesh, int n);
-int __real_bn_optim_reduce(struct bn_optim *o, double *sq,
-                           struct bn_err *err);
-int __wrap_bn_optim_reduce(struct bn_optim *o, double *sq,
-                           struct bn_err *err);
+int __real_bn_optim_reduce(struct bn_optim *o, struct bn_err *err);
+int __wrap_bn_optim_reduce(struct bn_optim *o, struct bn_err *err);
 
 struct bn_later;
 void __real_bn_later_allgather(struct bn_later *l, void *out, size_t bytes,
@@ -85,8 +83,7 @@ int __wrap_bn_seq_rows(const struct bn_mesh *mesh, int n)
 
 /* Norms: what tensor ranks have of the gradients of norms is not summed, as
  * it need not be where each has all rows. */
-int __wrap_bn_optim_reduce(struct bn_optim *o, double *sq,
-                           struct bn_err *err)
+int __wrap_bn_optim_reduce(struct bn_optim *o, struct bn_err *err)
 {
     struct bn_mesh mesh = *o->model->mesh;
     const struct bn_mesh *was = o->model->mesh;
@@ -95,7 +92,7 @@ int __wrap_bn_optim_reduce(struct bn_optim *o, double *sq,
         mesh.sequence = false;
         o->model->mesh = &mesh;
     }
-    int rc = __real_bn_optim_reduce(o, sq, err);
+    int rc = __real_bn_optim_reduce(o, err);
 
     o->model->mesh = was;
     return rc;
@@ -128,8 +125,8 @@ void __wrap_bn_optim_made(void *optim, int layer)
 }
 
 int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
-                             int n, bool full, double *metrics, int *where,
-                             bool *stopped, struct bn_err *err)
+                             int n, bool full, int *where, bool *stopped,
+                             struct bn_err *err)
 {
     struct bn_micro *local = bn_realloc(NULL, (size_t)n, sizeof(*m));
     int rc;
@@ -139,8 +136,7 @@ int __wrap_bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m,
         local[i].denom.tokens /= t->mesh->dp.size;
         local[i].denom.examples /= t->mesh->dp.size;
     }
-    rc = __real_bn_pipeline_train(t, local, n, full, metrics, where, stopped,
-                                  err);
+    rc = __real_bn_pipeline_train(t, local, n, full, where, stopped, err);
     free(local);
     return rc;
 }
