@@ -178,10 +178,12 @@ static void *engine_run(void *arg)
         if (engine.first == NULL)
             engine.last = &engine.first;
         pthread_mutex_unlock(&engine.lock);
+        /* One that somebody waits for may be gone as soon as it is done. */
+        bool unwatched = j->kind == INIT || j->kind == SPLIT;
         last = j->kind == FREE && j->key;
         finish_job(j);
-        if (j->kind == INIT || j->kind == SPLIT)
-            free(j); /* nobody waits for it */
+        if (unwatched)
+            free(j);
     }
     return arg;
 }
