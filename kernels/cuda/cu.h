@@ -20,8 +20,8 @@
 /* BN_SHARED(T, name, n): an array of n T shared by the block, undefined at
  * first. BN_SHARED_DYN(T, name): the dynamic one, aligned to 16.
  * BN_LAUNCH(kernel, grid, block, shared, stream, arguments...): arguments are
- * plain variables (the emulation evaluates them once a thread); a kernel with
- * template arguments goes in parentheses.
+ * plain variables (the emulation copies them, and evaluates them once a
+ * thread); a kernel with template arguments goes in parentheses.
  * BN_ALLOW_SHARED(kernel, bytes): before a launch with more than 48 KiB. */
 #ifdef BN_EMU
 #define BN_SHARED(T, name, n) \
@@ -30,7 +30,7 @@
 #define BN_LAUNCH(kernel, grid, block, shared, stream, ...) \
     (bn_emu_check_args(#kernel, __VA_ARGS__), \
      bn_emu_start(#kernel, grid, block, shared, (cudaStream_t)(stream), \
-                  [&] { kernel(__VA_ARGS__); }))
+                  [=] { kernel(__VA_ARGS__); }))
 #define BN_ALLOW_SHARED(kernel, bytes) \
     (cudaError_t) bn_emu_allow_shared(#kernel, bytes)
 #define BN_UNROLL

@@ -316,7 +316,8 @@ template <class F>
 static inline void bn_emu_start(const char *kernel, dim3 grid, dim3 block,
                                 size_t shared, cudaStream_t stream, F f)
 {
+    static_assert(__is_trivially_copyable(F), "arguments are kept as bytes");
     bn_emu_runtime_launch(kernel, grid, block, shared, stream,
-                          [](void *p) { (*(F *)p)(); }, &f);
+                          [](void *p) { (*(F *)p)(); }, &f, sizeof(f));
 }
 #endif

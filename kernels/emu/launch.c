@@ -57,6 +57,14 @@ void bn_emu_check_pointer(const char *kernel, int index, const void *p)
     wrong_pointer = true;
 }
 
+bool bn_emu_wrong_pointer(void)
+{
+    bool wrong = wrong_pointer;
+
+    wrong_pointer = false;
+    return wrong;
+}
+
 static size_t shared_limit(const char *kernel)
 {
     for (int i = 0; i < nallowed; i++)
@@ -152,9 +160,8 @@ int bn_emu_launch(const char *kernel, struct bn_emu_dim grid,
 {
     int rc = check(kernel, grid, block, shared);
 
-    if (rc == 0 && wrong_pointer)
+    if (bn_emu_wrong_pointer() && rc == 0)
         rc = ILLEGAL_ADDRESS;
-    wrong_pointer = false;
     if (rc != 0)
         return rc;
     bn_emu_open();

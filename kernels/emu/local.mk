@@ -3,8 +3,10 @@
 # needed, so that C links it.
 noinst_LIBRARIES += kernels/emu/libemu.a
 kernels_emu_libemu_a_SOURCES = \
-	kernels/emu/emu.h kernels/emu/fibre.c kernels/emu/fibre.h \
+	kernels/emu/copy.c kernels/emu/emu.h kernels/emu/fibre.c kernels/emu/fibre.h \
+	kernels/emu/graph.c kernels/emu/graph.h \
 	kernels/emu/lang.h kernels/emu/launch.c kernels/emu/memory.c \
+	kernels/emu/names.c \
 	kernels/emu/ptx.h kernels/emu/runtime.c kernels/emu/runtime.h \
 	kernels/emu/sched.c kernels/emu/state.h
 EMU_LIBS = kernels/emu/libemu.a -lm

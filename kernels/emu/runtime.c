@@ -1,5 +1,5 @@
 #include "config.h"
-#include "kernels/emu/runtime.h"
+#include "kernels/emu/graph.h"
 #include "kernels/emu/state.h"
 
 #include <pthread.h>
@@ -14,49 +14,40 @@ struct place {
     uint64_t number;
 };
 struct bn_emu_stream {
-    bool capturing;
+    struct bn_emu_graph *graph; /* not NULL: it is captured into that */
     uint64_t put, done; /* work of others: how much came, how much is over */
     struct bn_emu_work work; /* number 'put', while done < put */
+    bool finishing;          /* it is over, and its results are under way */
     struct place after; /* of another stream, which this one waits for */
     struct bn_emu_stream *next;
 };
 struct bn_emu_event {
     struct timespec at;
     struct place place;
+    bool captured; /* recorded in a capture: no time of this run */
 };
-struct bn_emu_graph {
-    int unused;
-};
-struct pinned {
-    char *p;
-    size_t size;
-    struct pinned *next;
-};
-
 static cudaError_t last;
 static bool capturing, spoilt;
 static int devices = 1, device_in_use;
-static struct pinned *pinned;
-static struct bn_emu_calls calls;
+struct bn_emu_calls bn_emu_counted;
 /* Streams with their work and events: queried by threads that watch. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct bn_emu_stream *streams;
 
-static cudaError_t ret(cudaError_t e)
+cudaError_t bn_emu_ret(cudaError_t e)
 {
     if (e != cudaSuccess)
         last = e;
     return e;
 }
 
-/* A call that a capture forbids. */
-static cudaError_t forbidden(const char *what)
+cudaError_t bn_emu_forbidden(const char *what)
 {
     if (!capturing)
         return cudaSuccess;
     bn_emu_note("%s while a stream is captured", what);
     spoilt = true;
-    return ret(cudaErrorStreamCaptureUnsupported);
+    return bn_emu_ret(cudaErrorStreamCaptureUnsupported);
 }
 
 void bn_emu_set_devices(int count)
@@ -66,7 +57,7 @@ void bn_emu_set_devices(int count)
 
 struct bn_emu_calls bn_emu_calls(void)
 {
-    return calls;
+    return bn_emu_counted;
 }
 
 /* --- work of others ----------------------------------------------------- */
@@ -86,7 +77,8 @@ static bool passed(const struct place *p)
     const struct bn_emu_stream *s = p->stream;
 
     return s == NULL || !alive(s) || s->done >= p->number
-           || (s->put == p->number && s->work.ready(s->work.arg));
+           || (s->put == p->number && !s->finishing
+               && s->work.ready(s->work.arg));
 }
 
 /* Put the results of what is over in place; true if all of it is. */
@@ -96,8 +88,10 @@ static bool settled(struct bn_emu_stream *s, uint64_t number)
 
     pthread_mutex_lock(&lock);
     bool over = !alive(s) || s->done >= number;
-    if (!over && s->work.ready(s->work.arg))
+    if (!over && s->work.ready(s->work.arg)) {
         work = s->work;
+        s->finishing = true; /* 'finish' ends what 'ready' looks at */
+    }
     pthread_mutex_unlock(&lock);
     if (work.ready == NULL)
         return over;
@@ -106,6 +100,7 @@ static bool settled(struct bn_emu_stream *s, uint64_t number)
     bn_emu_close();
     pthread_mutex_lock(&lock);
     s->done = s->put;
+    s->finishing = false;
     pthread_mutex_unlock(&lock);
     return true;
 }
@@ -142,13 +137,13 @@ void bn_emu_stream_wait(cudaStream_t s)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = devices;
-    return devices > 0 ? cudaSuccess : ret(cudaErrorInsufficientDriver);
+    return devices > 0 ? cudaSuccess : bn_emu_ret(cudaErrorInsufficientDriver);
 }
 
 cudaError_t cudaSetDevice(int device)
 {
     if (device < 0 || device >= devices)
-        return ret(cudaErrorInvalidDevice);
+        return bn_emu_ret(cudaErrorInvalidDevice);
     device_in_use = device;
     return cudaSuccess;
 }
@@ -163,7 +158,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
                                    int device)
 {
     if (device < 0 || device >= devices)
-        return ret(cudaErrorInvalidDevice);
+        return bn_emu_ret(cudaErrorInvalidDevice);
     switch (attr) {
     case cudaDevAttrMultiProcessorCount:
         *value = 4;
@@ -175,7 +170,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
         *value = 0;
         return cudaSuccess;
     }
-    return ret(cudaErrorInvalidValue);
+    return bn_emu_ret(cudaErrorInvalidValue);
 }
 
 enum { TOTAL_MIB = 8192 };
@@ -189,160 +184,33 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 cudaError_t cudaMalloc(void **p, size_t size)
 {
-    if (forbidden("cudaMalloc") != cudaSuccess)
+    if (bn_emu_forbidden("cudaMalloc") != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
-    calls.mallocs++;
+    bn_emu_counted.mallocs++;
     *p = NULL;
     if (size == 0)
         return cudaSuccess;
     if (size <= ((size_t)TOTAL_MIB << 20) - bn_emu_allocated())
         *p = bn_emu_malloc(size);
-    return *p != NULL ? cudaSuccess : ret(cudaErrorMemoryAllocation);
+    return *p != NULL ? cudaSuccess : bn_emu_ret(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFree(void *p)
 {
-    if (forbidden("cudaFree") != cudaSuccess)
+    if (bn_emu_forbidden("cudaFree") != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
     if (p == NULL || bn_emu_free(p) == 0)
         return cudaSuccess;
-    return ret(cudaErrorInvalidValue);
+    return bn_emu_ret(cudaErrorInvalidValue);
 }
 
-cudaError_t cudaMallocHost(void **p, size_t size)
+bool bn_emu_keep(cudaStream_t stream, cudaError_t (*fn)(void *arg),
+                 const void *arg, size_t size)
 {
-    struct pinned *a = malloc(sizeof(*a));
-
-    if (forbidden("cudaMallocHost") != cudaSuccess) {
-        free(a);
-        return cudaErrorStreamCaptureUnsupported;
-    }
-    calls.mallocs++;
-    *p = malloc(size);
-    if (a == NULL || *p == NULL) {
-        free(a);
-        free(*p);
-        *p = NULL;
-        return ret(cudaErrorMemoryAllocation);
-    }
-    *a = (struct pinned){*p, size, pinned};
-    pinned = a;
-    return cudaSuccess;
-}
-
-cudaError_t cudaFreeHost(void *p)
-{
-    struct pinned **at = &pinned, *a;
-
-    while (*at != NULL && (*at)->p != (char *)p)
-        at = &(*at)->next;
-    a = *at;
-    if (a == NULL)
-        return p == NULL ? cudaSuccess : ret(cudaErrorInvalidValue);
-    *at = a->next;
-    free(a->p);
-    free(a);
-    return cudaSuccess;
-}
-
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
-                                     const void *p)
-{
-    a->type = bn_emu_is_device(p, 0) ? cudaMemoryTypeDevice
-                                     : cudaMemoryTypeUnregistered;
-    for (const struct pinned *b = pinned; b != NULL; b = b->next)
-        if ((const char *)p >= b->p && (const char *)p < b->p + b->size)
-            a->type = cudaMemoryTypeHost;
-    return cudaSuccess;
-}
-
-static bool is_pinned(const void *p, size_t n)
-{
-    const char *c = p;
-
-    for (struct pinned *a = pinned; a != NULL; a = a->next)
-        if (c >= a->p && c + n <= a->p + a->size)
-            return true;
-    return false;
-}
-
-static cudaError_t copy(void *dst, const void *src, size_t n,
-                        enum cudaMemcpyKind kind)
-{
-    bool d = bn_emu_is_device(dst, n), s = bn_emu_is_device(src, n);
-    bool want_d = kind == cudaMemcpyHostToDevice
-                  || kind == cudaMemcpyDeviceToDevice;
-    bool want_s = kind == cudaMemcpyDeviceToHost
-                  || kind == cudaMemcpyDeviceToDevice;
-
-    if (n == 0)
-        return cudaSuccess;
-    if (kind != cudaMemcpyDefault && (d != want_d || s != want_s)) {
-        bn_emu_note("copy of %zu bytes: destination is %s memory, source %s, "
-                    "against the direction named", n,
-                    d ? "device" : "not device", s ? "device" : "not device");
-        return ret(cudaErrorInvalidValue);
-    }
-    bn_emu_open();
-    memmove(dst, src, n);
-    bn_emu_close();
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n,
-                            enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-    bn_emu_stream_wait(stream);
-    if ((kind == cudaMemcpyHostToDevice && !is_pinned(src, n))
-        || (kind == cudaMemcpyDeviceToHost && !is_pinned(dst, n))) {
-        /* Pageable memory makes the call wait. */
-        if (forbidden("copy with pageable memory") != cudaSuccess)
-            return cudaErrorStreamCaptureUnsupported;
-        calls.waits++;
-    }
-    return copy(dst, src, n, kind);
-}
-
-cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src,
-                              size_t spitch, size_t width, size_t height,
-                              enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-    cudaError_t e = cudaSuccess;
-
-    if (width > dpitch || width > spitch)
-        return ret(cudaErrorInvalidValue);
-    bn_emu_stream_wait(stream);
-    bn_emu_open(); /* once, not a row */
-    for (size_t i = 0; i < height && e == cudaSuccess; i++)
-        e = cudaMemcpyAsync((char *)dst + i * dpitch,
-                            (const char *)src + i * spitch, width, kind,
-                            stream);
-    bn_emu_close();
-    return e;
-}
-
-cudaError_t cudaMemcpy(void *dst, const void *src, size_t n,
-                       enum cudaMemcpyKind kind)
-{
-    if (forbidden("cudaMemcpy") != cudaSuccess)
-        return cudaErrorStreamCaptureUnsupported;
-    calls.waits++;
-    return copy(dst, src, n, kind);
-}
-
-cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t stream)
-{
-    bn_emu_stream_wait(stream);
-    if (n == 0)
-        return cudaSuccess;
-    if (!bn_emu_is_device(p, n)) {
-        bn_emu_note("memset of %zu bytes outside device memory", n);
-        return ret(cudaErrorInvalidValue);
-    }
-    bn_emu_open();
-    memset(p, value, n);
-    bn_emu_close();
-    return cudaSuccess;
+    if (stream == NULL || stream->graph == NULL)
+        return false;
+    bn_emu_graph_add(stream->graph, fn, arg, size, NULL, 0);
+    return true;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
@@ -350,7 +218,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     (void)flags;
     *stream = calloc(1, sizeof(**stream));
     if (*stream == NULL)
-        return ret(cudaErrorMemoryAllocation);
+        return bn_emu_ret(cudaErrorMemoryAllocation);
     pthread_mutex_lock(&lock);
     (*stream)->next = streams;
     streams = *stream;
@@ -375,9 +243,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 static cudaError_t wait_for(const char *what)
 {
-    if (forbidden(what) != cudaSuccess)
+    if (bn_emu_forbidden(what) != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
-    calls.waits++;
+    bn_emu_counted.waits++;
     /* A failed kernel spoils the context: every later wait says so. */
     return last == cudaErrorIllegalAddress || last == cudaErrorLaunchFailure
                ? last : cudaSuccess;
@@ -401,7 +269,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 {
     (void)flags;
     if (event == NULL)
-        return ret(cudaErrorInvalidValue);
+        return bn_emu_ret(cudaErrorInvalidValue);
     if (stream == NULL || event->place.stream == NULL
         || event->place.stream == stream)
         return cudaSuccess;
@@ -418,7 +286,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     (void)flags;
     *event = calloc(1, sizeof(**event));
-    return *event != NULL ? cudaSuccess : ret(cudaErrorMemoryAllocation);
+    return *event != NULL ? cudaSuccess : bn_emu_ret(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -437,9 +305,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         here = stream->after;
     pthread_mutex_lock(&lock);
     event->place = here;
+    event->captured = stream != NULL && stream->graph != NULL;
     pthread_mutex_unlock(&lock);
     return timespec_get(&event->at, TIME_UTC) == TIME_UTC
-               ? cudaSuccess : ret(cudaErrorInvalidValue);
+               ? cudaSuccess : bn_emu_ret(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
@@ -449,8 +318,21 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
     return cudaSuccess;
 }
 
+/* An event of a capture marks a place in the graph, not in time. */
+static cudaError_t usable(const struct bn_emu_event *event, const char *what)
+{
+    if (!event->captured)
+        return bn_emu_forbidden(what);
+    bn_emu_note("%s of an event that was recorded in a capture", what);
+    return bn_emu_ret(cudaErrorInvalidValue);
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    cudaError_t e = usable(event, "cudaEventQuery");
+
+    if (e != cudaSuccess)
+        return e;
     pthread_mutex_lock(&lock);
     bool over = passed(&event->place);
     pthread_mutex_unlock(&lock);
@@ -461,7 +343,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     struct place p = event->place;
     struct timespec t = {.tv_nsec = 20000};
+    cudaError_t e = usable(event, "cudaEventSynchronize");
 
+    if (e != cudaSuccess)
+        return e;
     while (p.stream != NULL && !settled(p.stream, p.number))
         nanosleep(&t, NULL);
     return wait_for("cudaEventSynchronize");
@@ -472,28 +357,35 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
 {
     (void)mode;
     if (capturing || stream == NULL)
-        return ret(cudaErrorStreamCaptureUnsupported);
-    stream->capturing = capturing = true;
+        return bn_emu_ret(cudaErrorStreamCaptureUnsupported);
+    bn_emu_stream_wait(stream);
+    stream->graph = bn_emu_graph_new();
+    capturing = true;
     spoilt = false;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
+    *graph = stream->graph;
+    stream->graph = NULL;
+    if (*graph == NULL)
+        return bn_emu_ret(cudaErrorInvalidValue);
+    capturing = false;
+    if (!spoilt)
+        return cudaSuccess;
+    cudaGraphDestroy(*graph);
     *graph = NULL;
-    if (!stream->capturing)
-        return ret(cudaErrorInvalidValue);
-    stream->capturing = capturing = false;
-    if (spoilt)
-        return ret(cudaErrorStreamCaptureInvalidated);
-    *graph = calloc(1, sizeof(**graph));
-    return *graph != NULL ? cudaSuccess : ret(cudaErrorMemoryAllocation);
+    return bn_emu_ret(cudaErrorStreamCaptureInvalidated);
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    free(graph);
-    return cudaSuccess;
+    if (bn_emu_forbidden("cudaGraphLaunch") != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
+    bn_emu_stream_wait(stream);
+    bn_emu_counted.launches++;
+    return bn_emu_ret(bn_emu_graph_run(exec));
 }
 
 cudaError_t cudaGetLastError(void)
@@ -509,51 +401,53 @@ cudaError_t cudaPeekAtLastError(void)
     return last;
 }
 
-void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,
-                           struct bn_emu_dim block, size_t shared,
-                           cudaStream_t stream, void (*fn)(void *), void *arg)
-{
-    bn_emu_stream_wait(stream);
-    ret((cudaError_t)bn_emu_launch(kernel, grid, block, shared, fn, arg));
-}
-
-static const struct {
-    cudaError_t e;
-    const char *name, *text;
-} names[] = {
-    {cudaSuccess, "cudaSuccess", "no error"},
-    {cudaErrorInvalidValue, "cudaErrorInvalidValue", NULL},
-    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation",
-     "out of memory"},
-    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
-     "invalid configuration argument"},
-    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
-     "no driver, or one too old for this CUDA"},
-    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA device"},
-    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice",
-     "invalid device ordinal"},
-    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
-     "not permitted while a stream is captured"},
-    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
-     "the capture failed because of an earlier error"},
-    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", NULL},
-    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", NULL},
+struct launch_call {
+    const char *kernel;
+    struct bn_emu_dim grid, block;
+    size_t shared;
+    void (*fn)(void *);
+    void *arg; /* NULL: it follows */
+    char *unused;
 };
 
-const char *cudaGetErrorName(cudaError_t error)
+_Static_assert(sizeof(struct launch_call) % 16 == 0, "what follows is aligned");
+
+static cudaError_t do_launch(void *arg)
 {
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (names[i].e == error)
-            return names[i].name;
-    return "unknown error";
+    struct launch_call *c = arg;
+
+    return bn_emu_ret((cudaError_t)bn_emu_launch(c->kernel, c->grid, c->block,
+                                          c->shared, c->fn,
+                                          c->arg != NULL ? c->arg : c + 1));
 }
 
-const char *cudaGetErrorString(cudaError_t error)
+void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,
+                           struct bn_emu_dim block, size_t shared,
+                           cudaStream_t stream, void (*fn)(void *), void *arg,
+                           size_t size)
 {
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (names[i].e == error)
-            return names[i].text != NULL     ? names[i].text
-                   : bn_emu_error()[0] != 0 ? bn_emu_error()
-                                            : "invalid argument";
-    return "unknown error";
+    struct launch_call c = {kernel, grid, block, shared, fn, arg, NULL};
+
+    if (stream == NULL || stream->graph == NULL) {
+        bn_emu_stream_wait(stream);
+        (void)do_launch(&c);
+        return;
+    }
+    if (bn_emu_wrong_pointer()) {
+        spoilt = true;
+        bn_emu_ret(cudaErrorIllegalAddress);
+        return;
+    }
+    c.arg = NULL;
+    bn_emu_graph_add(stream->graph, do_launch, &c, sizeof(c), arg, size);
+}
+
+cudaError_t bn_emu_stream_call(cudaStream_t stream,
+                               cudaError_t (*fn)(void *arg), void *arg,
+                               size_t size)
+{
+    if (bn_emu_keep(stream, fn, arg, size))
+        return cudaSuccess;
+    bn_emu_stream_wait(stream);
+    return fn(arg);
 }

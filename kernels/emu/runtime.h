@@ -64,6 +64,7 @@ enum cudaDeviceAttr {
 typedef struct bn_emu_stream *cudaStream_t;
 typedef struct bn_emu_event *cudaEvent_t;
 typedef struct bn_emu_graph *cudaGraph_t;
+typedef struct bn_emu_graph_exec *cudaGraphExec_t;
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
@@ -99,22 +100,35 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 /* While a stream is captured, calls that a capture forbids (allocation,
- * synchronisation, copies with pageable memory) fail and spoil it. The work
- * is still done at once; no graph can be launched. */
+ * synchronisation, questions, copies with pageable memory) fail and spoil it.
+ * Nothing is done: kernels, copies and memsets are kept with their arguments,
+ * and done at each launch. Of one stream; events that are recorded meanwhile
+ * cannot be waited for by the host. */
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
                                    enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+/* Once a graph. */
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 
-/* What a launch macro calls; the error is left for cudaGetLastError. */
+/* What a launch macro calls, with fn's arg of 'size' bytes, which are copied
+ * in a capture; the error is left for cudaGetLastError. */
 void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,
                            struct bn_emu_dim block, size_t shared,
                            cudaStream_t stream, void (*fn)(void *),
-                           void *arg);
+                           void *arg, size_t size);
+/* Call fn(arg) as work of the stream, at once or (with a copy of arg[size])
+ * at launches of the graph that is captured. */
+cudaError_t bn_emu_stream_call(cudaStream_t stream,
+                               cudaError_t (*fn)(void *arg), void *arg,
+                               size_t size);
 
 /* Work of another library (collectives) on a stream, which goes on elsewhere.
  * 'ready' says from any thread whether it is over; 'finish' is then called
@@ -135,9 +149,10 @@ void bn_emu_stream_wait(cudaStream_t stream);
 /* Devices that exist: 1 unless set (0: cudaErrorInsufficientDriver, as on a
  * machine without a driver). */
 void bn_emu_set_devices(int count);
-/* Calls that waited for the device, and allocations, since the start. */
+/* Calls that waited for the device, allocations, and launches of graphs since
+ * the start. */
 struct bn_emu_calls {
-    unsigned long waits, mallocs;
+    unsigned long waits, mallocs, launches;
 };
 struct bn_emu_calls bn_emu_calls(void);
 

@@ -38,6 +38,14 @@ void bn_cuda_gemm_destroy(struct bn_cuda_gemm *s)
     free(s);
 }
 
+static cudaError_t run(void *arg)
+{
+    bn_emu_open();
+    bn_gemm_cpu(arg);
+    bn_emu_close();
+    return cudaSuccess;
+}
+
 int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
                      char *why, size_t size)
 {
@@ -51,9 +59,6 @@ int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
         }
     host.threads = 1;
     host.work = s->work.base;
-    bn_emu_stream_wait(s->stream);
-    bn_emu_open();
-    bn_gemm_cpu(&host);
-    bn_emu_close();
+    (void)bn_emu_stream_call(s->stream, run, &host, sizeof(host));
     return 0;
 }

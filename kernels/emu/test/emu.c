@@ -204,17 +204,48 @@ static void test_capture(void **state)
 {
     cudaStream_t s;
     cudaGraph_t g;
+    cudaGraphExec_t x;
+    cudaEvent_t e;
+    unsigned char *pinned;
     void *p, *q;
 
     (void)state;
     p = put(NULL, 64);
+    assert_int_equal(cudaMallocHost((void **)&pinned, 64), 0);
+    assert_int_equal(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), 0);
     assert_int_equal(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), 0);
     assert_int_equal(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal),
                      0);
-    assert_int_equal(cudaMemsetAsync(p, 0, 64, s), 0);
+    assert_int_equal(cudaMemsetAsync(p, 7, 64, s), 0);
+    assert_int_equal(cudaMemcpyAsync(pinned, p, 64, cudaMemcpyDeviceToHost, s),
+                     0);
+    assert_int_equal(cudaEventRecord(e, s), 0);
     assert_int_equal(cudaStreamEndCapture(s, &g), 0);
     assert_non_null(g);
+    /* Nothing was done so far, and the event marks no time. */
+    assert_int_equal(cudaEventQuery(e), cudaErrorInvalidValue);
+    assert_int_equal(cudaEventRecord(e, s), 0);
+    assert_int_equal(cudaEventQuery(e), 0);
+    assert_int_equal(cudaGraphInstantiate(&x, g, 0), 0);
     cudaGraphDestroy(g);
+    for (int i = 0; i < 2; i++) {
+        memset(pinned, 1, 64);
+        assert_int_equal(cudaMemsetAsync(p, 3, 64, s), 0);
+        assert_int_equal(pinned[63], 1);
+        assert_int_equal(cudaGraphLaunch(x, s), 0);
+        assert_int_equal(pinned[63], 7);
+    }
+    cudaGraphExecDestroy(x);
+    cudaGetLastError();
+    bn_emu_clear();
+    assert_int_equal(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal),
+                     0);
+    assert_int_equal(cudaEventQuery(e), cudaErrorStreamCaptureUnsupported);
+    assert_int_equal(cudaStreamEndCapture(s, &g),
+                     cudaErrorStreamCaptureInvalidated);
+    assert_null(g);
+    cudaGetLastError();
+    bn_emu_clear();
     assert_int_equal(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal),
                      0);
     assert_int_equal(cudaMalloc(&q, 64), cudaErrorStreamCaptureUnsupported);
@@ -222,6 +253,8 @@ static void test_capture(void **state)
                      cudaErrorStreamCaptureInvalidated);
     cudaGetLastError();
     bn_emu_clear();
+    cudaEventDestroy(e);
+    cudaFreeHost(pinned);
     cudaStreamDestroy(s);
     cudaFree(p);
 }
