@@ -33,7 +33,7 @@ begin=$(date +%s)
 slow=1
 test -z "$emu" || slow=20
 failed=0
-tests="norm layers train attn sample"
+tests="norm layers train attn sample score"
 
 die()
 {
@@ -147,14 +147,14 @@ for f in "$src"/kernels/cpu/*.c; do
     done
 done
 if test -n "$emu"; then
-    for f in fibre launch memory runtime sched; do
+    for f in copy fibre graph launch memory names runtime sched; do
         compile "$src/kernels/emu/$f.c" "" ""
     done
     products=cuda_emu_gemm
 else
     products=cuda_lt
 fi
-for f in dev cpu gemm onednn cuda_dev cuda_slots cuda_host cuda_loan \
+for f in dev cpu gemm onednn cuda_dev cuda_slots cuda_host cuda_loan cuda_graph \
     $products; do
     compile "$src/src/ops/$f.c" "" ""
 done

@@ -24,7 +24,7 @@ SHARNESS_TESTS = \
 	t/t6100-emulated-gpu.t \
 	t/t6101-emulated-gpu-orpo.t \
 	t/t6110-emulated-generate.t \
-	t/t6120-emulated-ranks.t t/t6130-emulated-generate-ranks.t \
+	t/t6120-emulated-ranks.t t/t6130-emulated-generate-ranks.t t/t6140-emulated-graphs.t \
 	t/t6200-gpu-check.t \
 	t/t7001-resume.t \
 	t/t4310-lora.t \

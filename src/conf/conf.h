@@ -162,6 +162,7 @@ struct bn_run_log {
 struct bn_run_mesh {
     enum bn_run_device device;
     bool strict_device; /* nothing of a GPU run may run on the CPU */
+    bool cuda_graph;    /* steps of a shape that came before are graphs */
     int64_t num_threads; /* 0: the CPUs allowed */
     int64_t data_parallel_size; /* 0: what the other axes leave */
     int64_t tensor_parallel_size, pipeline_parallel_size;

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "conf/conf.h"
 
-enum { BN_CONF_NKEYS = 107 };
+enum { BN_CONF_NKEYS = 108 };
 /* Largest INT: what a double holds exactly. As 'max' it means no limit. */
 #define BN_CONF_INT_MAX 9007199254740992.0
 

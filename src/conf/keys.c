@@ -277,6 +277,10 @@ static const struct bn_conf_key keys[] = {
     {BOOL(mesh, strict_device), .dflt = "false",
      .help = "on a GPU: an operation that has no kernel for its shape is an"
              " error, instead of being computed by the CPU and counted"},
+    {BOOL(mesh, cuda_graph), .dflt = "false",
+     .help = "on one GPU: launch a step as one CUDA graph where the batches of"
+             " an earlier step had the same shapes (8 shapes are kept). The"
+             " same bits; less work for the host"},
     {INT(mesh, num_threads), .dflt = "0", .max = 4096, .unit = "threads",
      .help = "for computing on the CPU; 0: SLURM_CPUS_PER_TASK, else"
              " OMP_NUM_THREADS, else the CPUs allowed, shared among the ranks"

@@ -356,6 +356,16 @@ static bool sequence_tensor(const struct bn_run *r, struct bn_str *why)
     return r->mesh.sequence_parallel && r->mesh.tensor_parallel_size == 1;
 }
 
+static bool graph_one(const struct bn_run *r, struct bn_str *why)
+{
+    const struct bn_run_mesh *m = &r->mesh;
+    bool many = m->data_parallel_size > 1 || m->tensor_parallel_size > 1
+                || m->pipeline_parallel_size > 1 || m->context_parallel_size > 1;
+
+    bn_str_adds(why, "cuda_graph is for one GPU, not the CPU or several ranks");
+    return m->cuda_graph && (many || m->device == BN_RUN_DEVICE_CPU);
+}
+
 static bool stages_split(const struct bn_run *r, struct bn_str *why)
 {
     const struct bn_run_list *l = &r->mesh.pipeline_layer_split;
@@ -498,6 +508,8 @@ static const struct rule {
      decay_unused},
     {"min-lr", {"min_lr_ratio", "lr_scheduler_type"},
      "min_lr_ratio goes with a learning rate that decays.", min_lr_unused},
+    {"graph-one", {"cuda_graph", "device"},
+     "cuda_graph is for one GPU.", graph_one},
     {"sequence-tensor", {"sequence_parallel", "tensor_parallel_size"},
      "sequence_parallel goes with tensor_parallel_size above 1.",
      sequence_tensor},

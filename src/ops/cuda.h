@@ -9,6 +9,7 @@ struct bn_cuda_options {
     int rank;    /* for messages */
     int threads; /* of the CPU back end that runs what the GPU cannot */
     bool strict; /* whatever would run on the CPU is an error instead */
+    bool graphs; /* the same, for graphs are made, which cannot hold it */
 };
 
 /* Number of visible devices. -1 (BN_ERR_USAGE: "no CUDA device: why") when
@@ -21,9 +22,8 @@ int bn_cuda_count(int *count, struct bn_err *err);
  * to_host, collect, sync and slots that run on the CPU, wait for nothing
  * (from_host only where 16 MiB of copies are under way). A step of one rank
  * is made of such slots, up to the end, where its results are collected: it
- * can be captured as a graph. What from_host copies would be read from staging
- * memory again at each launch of a graph, so that batches would have to be put
- * there first. No graph is made so far.
+ * can be a graph (ops.h), which takes pinned memory of its own for what
+ * from_host copies.
  *
  * Beside what ops.h says: matrix products keep the algorithm that was chosen
  * when their shape was first seen, the choice being a function of the shape,

@@ -150,6 +150,11 @@ static void from_host(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
     size_t piece = piece_of(dst_type, src_type);
     size_t to = bn_dtype_size(dst_type), from = bn_dtype_size(src_type);
 
+    if (s->graph != NULL) {
+        bn_cuda_graph_feed(d, dst, dst_type, host_src, src_type, n);
+        return;
+    }
+    d->fed += bn_cuda_graph_room(n * to);
     for (size_t at = 0; at < n && !d->failed; at += piece) {
         size_t m = n - at < piece ? n - at : piece;
         int i = take_stage(d);
@@ -176,6 +181,8 @@ static void to_host(struct bn_dev *d, void *host_dst, enum bn_dtype dst_type,
     size_t piece = piece_of(dst_type, src_type);
     size_t to = bn_dtype_size(dst_type), from = bn_dtype_size(src_type);
 
+    if (!bn_cuda_may_wait(d, "to_host"))
+        return;
     for (size_t at = 0; at < n && !d->failed; at += piece) {
         size_t m = n - at < piece ? n - at : piece;
         int i = take_stage(d);
@@ -202,12 +209,12 @@ static void mail(struct bn_dev *d, size_t at, const void *src, size_t bytes)
     struct bn_cuda *s = bn_cuda_of(d);
     cudaError_t e;
 
-    if (d->failed)
+    if (!bn_cuda_runs(d))
         return;
     e = cudaMemcpyAsync(s->box + at, src, bytes, cudaMemcpyDeviceToHost,
                         s->stream);
     s->fetched += bytes;
-    if (e == cudaSuccess)
+    if (e == cudaSuccess && s->graph == NULL) /* else graph_end does it */
         e = cudaEventRecord(s->mailed, s->stream);
     if (e != cudaSuccess)
         bn_cuda_failed(d, e, "mail from the device");
@@ -216,8 +223,10 @@ static void mail(struct bn_dev *d, size_t at, const void *src, size_t bytes)
 static const void *collect(struct bn_dev *d)
 {
     struct bn_cuda *s = bn_cuda_of(d);
-    cudaError_t e = d->failed ? cudaSuccess : cudaEventSynchronize(s->mailed);
+    cudaError_t e = cudaSuccess;
 
+    if (bn_cuda_may_wait(d, "collect"))
+        e = cudaEventSynchronize(s->mailed);
     if (e != cudaSuccess)
         bn_cuda_failed(d, e, "mail from the device, or a kernel before it "
                              "(CUDA_LAUNCH_BLOCKING=1 tells which)");
@@ -228,7 +237,7 @@ static void zero(struct bn_dev *d, void *p, size_t bytes)
 {
     cudaError_t e;
 
-    if (d->failed || bytes == 0)
+    if (!bn_cuda_runs(d) || bytes == 0)
         return;
     e = cudaMemsetAsync(p, 0, bytes, bn_cuda_of(d)->stream);
     if (e != cudaSuccess)
@@ -239,7 +248,7 @@ static void sync(struct bn_dev *d)
 {
     cudaError_t e;
 
-    if (d->failed)
+    if (!bn_cuda_may_wait(d, "sync"))
         return;
     e = cudaStreamSynchronize(bn_cuda_of(d)->stream);
     if (e != cudaSuccess)
@@ -258,10 +267,11 @@ bool bn_cuda_lend(struct bn_dev *d, const char *slot, const char *shapes,
 
     while (i < s->nfallback && strcmp(s->fallback[i].slot, slot) != 0)
         i++;
-    if (s->o.strict) {
+    if (s->o.strict || s->o.graphs) {
         bn_dev_fail(d, BN_ERR_USAGE, "%s (%s) has no kernel on rank %d, "
-                    "device %d, and --strict-device forbids the CPU", slot,
-                    shapes, s->o.rank, s->o.ordinal);
+                    "device %d, and %s the CPU", slot, shapes, s->o.rank,
+                    s->o.ordinal, s->o.strict ? "--strict-device forbids"
+                                              : "cuda_graph: true excludes");
         return false;
     }
     if (i == s->nfallback) {
@@ -422,6 +432,7 @@ struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o, struct bn_err *err)
     d->op.collect = collect;
     d->op.zero = zero;
     d->op.sync = sync;
+    bn_cuda_graph_slots(&d->op);
     s->forced = getenv("BURNISH_CUDA_HOST");
     if (s->forced != NULL && bn_cuda_check_names(s->forced, err) < 0)
         goto error;

@@ -73,7 +73,7 @@ static const char *name(enum bn_dtype t)
 static void cast(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
                  const void *src, enum bn_dtype src_type, size_t n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_cast_cuda(dst, dst_type, src, src_type, n,
                                     stream(d)),
                     "cast", "%s to %s, %zu", name(src_type), name(dst_type),
@@ -89,7 +89,8 @@ static int gemm(struct bn_dev *d, const char *slot, const struct bn_gemm *g)
     struct bn_cuda *s = bn_cuda_of(d);
     char why[160];
 
-    if (g->m == 0 || g->n == 0 || (g->k == 0 && g->acc))
+    if (!bn_cuda_runs(d) || g->m == 0 || g->n == 0
+        || (g->k == 0 && g->acc))
         return 0;
     if (bn_cuda_gemm_run(s->gemm, g, why, sizeof(why)) < 0)
         bn_dev_fail(d, BN_ERR_BUG, "%s (%s to %s [%d, %d, %d]) on rank %d, "
@@ -129,7 +130,7 @@ static void linear(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
                         .ldc = ldy,
                         .acc = acc};
 
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, gemm(d, "linear", &g), "linear", "%s [%d, %d, %d]",
                     name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear(d, t, y, ldy, x, w, bias, n, acc);
@@ -150,7 +151,7 @@ static void linear_f32(struct bn_dev *d, enum bn_dtype t, float *y, int ldy,
                         .c = y,
                         .ldc = ldy};
 
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, gemm(d, "linear_f32", &g), "linear_f32",
                     "%s [%d, %d, %d]", name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear_f32(d, t, y, ldy, x, w, n);
@@ -174,7 +175,7 @@ static void linear_dx(struct bn_dev *d, enum bn_dtype t, void *dx,
                         .ldc = w->cols,
                         .acc = acc};
 
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, gemm(d, "linear_dx", &g), "linear_dx", "%s [%d, %d, %d]",
                     name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear_dx(d, t, dx, dy, lddy, w, n, acc);
@@ -199,7 +200,7 @@ static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
                         .ldc = cols,
                         .acc = true};
 
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, gemm(d, "linear_dw", &g), "linear_dw", "%s [%d, %d, %d]",
                     name(t), g.m, g.n, g.k))
         bn_cuda_on_host.linear_dw(d, t, dw, dy, lddy, x, rows, cols, n);
@@ -208,7 +209,7 @@ static void linear_dw(struct bn_dev *d, enum bn_dtype t, float *dw,
 static void bias_grad(struct bn_dev *d, enum bn_dtype t, float *db,
                       const void *dy, int lddy, int rows, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, has_room(BN_BIAS_PARTS, rows)
                            ? bn_bias_grad_cuda(t, db, dy, lddy, rows, n,
                                                scratch(d), stream(d))
@@ -223,7 +224,7 @@ static void embed(struct bn_dev *d, enum bn_dtype t, void *y,
                   const void *table, const int32_t *ids, int first, int count,
                   int cols, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_embed_cuda(t, y, table, ids, first, count, cols, n,
                                      stream(d)),
                     "embed", "%s [%d, %d]", name(t), n, cols))
@@ -234,7 +235,7 @@ static void embed_grad(struct bn_dev *d, enum bn_dtype t, float *dtable,
                        const void *dy, const int32_t *ids, int first,
                        int count, int cols, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_embed_grad_cuda(t, dtable, dy, ids, first, count,
                                           cols, n, stream(d)),
                     "embed_grad", "%s [%d, %d]", name(t), n, cols))
@@ -246,7 +247,7 @@ static void rmsnorm(struct bn_dev *d, enum bn_dtype t, void *y, float *rstd,
                     void *xo, const void *x, const void *delta, const void *w,
                     float eps, int cols, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_rmsnorm_cuda(t, y, rstd, xo, x, delta, w, eps, cols,
                                        n, stream(d)),
                     "rmsnorm", "%s [%d, %d]", name(t), n, cols))
@@ -258,7 +259,7 @@ static void rmsnorm_grad(struct bn_dev *d, enum bn_dtype t, void *dx,
                          const void *x, const void *w, const float *rstd,
                          int cols, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, has_room(BN_NORM_PARTS, cols)
                            ? bn_rmsnorm_grad_cuda(t, dx, dw, dy, dres, x, w,
                                                   rstd, cols, n, scratch(d),
@@ -273,7 +274,7 @@ static void headnorm(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
                      float *rstd, const void *x, int ldx, const void *w,
                      float eps, int heads, int hd, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_headnorm_cuda(t, y, ldy, rstd, x, ldx, w, eps,
                                         heads, hd, n, stream(d)),
                     "headnorm", "%s [%d, %d, %d]", name(t), n, heads, hd))
@@ -286,7 +287,7 @@ static void headnorm_grad(struct bn_dev *d, enum bn_dtype t, void *dx,
                           const void *x, int ldx, const void *w,
                           const float *rstd, int heads, int hd, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_headnorm_grad_cuda(t, dx, lddx, dw, dy, lddy, x,
                                              ldx, w, rstd, heads, hd, n,
                                              scratch(d), stream(d)),
@@ -300,7 +301,7 @@ static void rope(struct bn_dev *d, enum bn_dtype t, void *x, int ldx,
                  const float *cosine, const float *sine, const int32_t *pos,
                  int heads, int hd, int n, bool inverse)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_rope_cuda(t, x, ldx, cosine, sine, pos, heads, hd,
                                     n, inverse, stream(d)),
                     "rope", "%s [%d, %d, %d]", name(t), n, heads, hd))
@@ -316,7 +317,7 @@ static size_t attn_work(struct bn_dev *d, const struct bn_attn *a)
 
 static void attn(struct bn_dev *d, enum bn_dtype t, const struct bn_attn *a)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_attn_cuda(t, a, stream(d)), "attn",
                     "%s %d rows, %d/%d heads of %d", name(t), a->nq, a->heads,
                     a->kv_heads, a->hd))
@@ -326,7 +327,7 @@ static void attn(struct bn_dev *d, enum bn_dtype t, const struct bn_attn *a)
 static void attn_grad(struct bn_dev *d, enum bn_dtype t,
                       const struct bn_attn *a, const struct bn_attn_grad *g)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_attn_grad_cuda(t, a, g, stream(d)), "attn_grad",
                     "%s %d rows, %d/%d heads of %d", name(t), a->nq, a->heads,
                     a->kv_heads, a->hd))
@@ -336,7 +337,7 @@ static void attn_grad(struct bn_dev *d, enum bn_dtype t,
 static void swiglu(struct bn_dev *d, enum bn_dtype t, void *y, const void *gu,
                    int f, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_swiglu_cuda(t, y, gu, f, n, stream(d)), "swiglu",
                     "%s [%d, %d]", name(t), n, f))
         bn_cuda_on_host.swiglu(d, t, y, gu, f, n);
@@ -345,7 +346,7 @@ static void swiglu(struct bn_dev *d, enum bn_dtype t, void *y, const void *gu,
 static void swiglu_grad(struct bn_dev *d, enum bn_dtype t, void *dgu, void *y,
                         const void *dy, const void *gu, int f, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_swiglu_grad_cuda(t, dgu, y, dy, gu, f, n,
                                            stream(d)),
                     "swiglu_grad", "%s [%d, %d]", name(t), n, f))
@@ -355,7 +356,7 @@ static void swiglu_grad(struct bn_dev *d, enum bn_dtype t, void *dgu, void *y,
 static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                 size_t n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_add_cuda(t, y, x, n, stream(d)), "add", "%s %zu",
                     name(t), n))
         bn_cuda_on_host.add(d, t, y, x, n);
@@ -364,7 +365,7 @@ static void add(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
 static void dropout(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                     const struct bn_dropout *p, bool acc, int cols, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_dropout_cuda(t, y, x, p, acc, cols, n, stream(d)),
                     "dropout", "%s [%d, %d]", name(t), n, cols))
         bn_cuda_on_host.dropout(d, t, y, x, p, acc, cols, n);
@@ -373,7 +374,7 @@ static void dropout(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
 static void gather(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
                    const int32_t *rows, int cols, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_gather_cuda(t, y, x, rows, cols, n, stream(d)),
                     "gather", "%s [%d, %d]", name(t), n, cols))
         bn_cuda_on_host.gather(d, t, y, x, rows, cols, n);
@@ -382,7 +383,7 @@ static void gather(struct bn_dev *d, enum bn_dtype t, void *y, const void *x,
 static void scatter(struct bn_dev *d, enum bn_dtype t, void *dx,
                     const void *dy, const int32_t *rows, int cols, int n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_scatter_cuda(t, dx, dy, rows, cols, n, stream(d)),
                     "scatter", "%s [%d, %d]", name(t), n, cols))
         bn_cuda_on_host.scatter(d, t, dx, dy, rows, cols, n);
@@ -394,7 +395,7 @@ static void copy_rows(struct bn_dev *d, enum bn_dtype t, void *y, int ldy,
     size_t es = bn_dtype_size(t);
     cudaError_t e;
 
-    if (d->failed || n == 0 || cols == 0)
+    if (!bn_cuda_runs(d) || n == 0 || cols == 0)
         return;
     e = cudaMemcpy2DAsync(y, (size_t)ldy * es, x, (size_t)ldx * es,
                           (size_t)cols * es, (size_t)n,
@@ -409,7 +410,7 @@ static void head_stats(struct bn_dev *d, const struct bn_head_rows *h,
                        const float *logits, float *max, float *sum,
                        float *total, float *target_logit)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_head_stats_cuda(h, logits, max, sum, total,
                                           target_logit, stream(d)),
                     "head_stats", "[%d, %d]", h->rows, h->cols))
@@ -422,7 +423,7 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
                       const float *logits, const float *lse, const float *g,
                       float smoothing)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_head_grad_cuda(t, h, dlogits, ld_out, logits, lse,
                                          g, smoothing, stream(d)),
                     "head_grad", "%s [%d, %d]", name(t), h->rows, h->cols))
@@ -433,7 +434,7 @@ static void head_grad(struct bn_dev *d, enum bn_dtype t,
 static void score_logp(struct bn_dev *d, const struct bn_score_stats *s,
                        float *lse, const struct bn_score_values *v)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_score_logp_cuda(s, lse, v, stream(d)), "score_logp",
                     "[%d] of %d shards", s->rows, s->shards))
         bn_cuda_on_host.score_logp(d, s, lse, v);
@@ -443,7 +444,7 @@ static void score_sums(struct bn_dev *d, double *sums, size_t stride,
                        int first, int n, const struct bn_score_range *r,
                        const struct bn_score_values *v)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_score_sums_cuda(sums, stride, first, n, r, v,
                                           stream(d)), "score_sums",
                     "%d of %d", n, r->end - r->begin))
@@ -453,7 +454,7 @@ static void score_sums(struct bn_dev *d, double *sums, size_t stride,
 static void score_spread(struct bn_dev *d, float *g, const double *dlogp,
                          const struct bn_score_range *r)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_score_spread_cuda(g, dlogp, r, stream(d)),
                     "score_spread", "%d", r->end - r->begin))
         bn_cuda_on_host.score_spread(d, g, dlogp, r);
@@ -464,7 +465,7 @@ static void loss(struct bn_dev *d, enum bn_loss_kind kind,
                  const struct bn_loss_denom *denom, double *dlogp,
                  struct bn_loss_acc *acc, int batch, int first)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_loss_cuda(kind, p, s, denom, dlogp, acc, batch,
                                     first, stream(d)), "loss", "%d", s->n))
         bn_cuda_on_host.loss(d, kind, p, s, denom, dlogp, acc, batch, first);
@@ -479,7 +480,7 @@ static size_t sample_work(struct bn_dev *d, int vocab, int rows)
 static void sample(struct bn_dev *d, const struct bn_sample *s,
                    const struct bn_sample_rows *r, int32_t *token, void *work)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_sample_cuda(s, r, token, work, stream(d)), "sample",
                     "[%d, %d]", r->rows, r->vocab))
         bn_cuda_on_host.sample(d, s, r, token, work);
@@ -487,7 +488,7 @@ static void sample(struct bn_dev *d, const struct bn_sample *s,
 
 static void sqnorm(struct bn_dev *d, double *out, const float *g, size_t n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_sqnorm_cuda(out, g, n, scratch(d), stream(d)),
                     "sqnorm", "%zu", n))
         bn_cuda_on_host.sqnorm(d, out, g, n);
@@ -496,7 +497,7 @@ static void sqnorm(struct bn_dev *d, double *out, const float *g, size_t n)
 static void clip_scale(struct bn_dev *d, float *scale, const double *sq,
                        float max_norm)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_clip_scale_cuda(scale, sq, max_norm, stream(d)),
                     "clip_scale", "%g", (double)max_norm))
         bn_cuda_on_host.clip_scale(d, scale, sq, max_norm);
@@ -506,7 +507,7 @@ static void adamw(struct bn_dev *d, enum bn_dtype t, const struct bn_adamw *a,
                   void *w, float *master, float *m, float *v, const float *g,
                   const struct bn_adamw_now *now, size_t n)
 {
-    if (!d->failed
+    if (bn_cuda_runs(d)
         && DECLINED(d, bn_adamw_cuda(t, a, w, master, m, v, g, now, n,
                                      stream(d)),
                     "adamw", "%s %zu", name(t), n))

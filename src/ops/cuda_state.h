@@ -35,6 +35,8 @@ struct bn_cuda {
     int next_stage;
     char *box; /* pinned, BN_MAIL bytes */
     cudaEvent_t mailed;
+    struct bn_graph *graph; /* begun and not ended; NULL: none */
+    bool recording;         /* it; else what it reads is being renewed */
     size_t arenas, peak;
     uint64_t sent, fetched; /* bytes of from_host and to_host */
     struct bn_cuda_fallback fallback[BN_CUDA_SLOTS];
@@ -45,6 +47,14 @@ struct bn_cuda {
 static inline struct bn_cuda *bn_cuda_of(const struct bn_dev *d)
 {
     return d->state;
+}
+
+/* Are slots to do something? */
+static inline bool bn_cuda_runs(const struct bn_dev *d)
+{
+    const struct bn_cuda *s = bn_cuda_of(d);
+
+    return !d->failed && (s->graph == NULL || s->recording);
 }
 
 /* Keep the failure of a call for slot 'what' (shapes in words). */
@@ -60,6 +70,17 @@ extern const struct bn_ops bn_cuda_ops, bn_cuda_on_host;
 bool bn_cuda_forced(const struct bn_dev *d, const char *slot);
 /* -1 unless 'names' (space-separated) are all slots that can be. */
 int bn_cuda_check_names(const char *names, struct bn_err *err);
+
+/* --- graphs (cuda_graph.c) --- */
+/* from_host in a graph that was begun. */
+void bn_cuda_graph_feed(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
+                        const void *host_src, enum bn_dtype src_type,
+                        size_t n);
+/* Room of such a copy of 'bytes'. */
+size_t bn_cuda_graph_room(size_t bytes);
+/* A call that waits: a failure in a graph; false then. */
+bool bn_cuda_may_wait(struct bn_dev *d, const char *what);
+void bn_cuda_graph_slots(struct bn_ops *op);
 
 /* Matrix products: cublasLt, or the host's under the emulator. g's pointers
  * are device memory. */

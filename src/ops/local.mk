@@ -16,7 +16,7 @@ endif
 # The CUDA back end: for devices, for the emulator (tests), or absent
 EXTRA_DIST += src/ops/cuda_none.c
 OPS_CUDA = src/ops/cuda.h src/ops/cuda_state.h src/ops/cuda_dev.c \
-	src/ops/cuda_slots.c src/ops/cuda_host.c \
+	src/ops/cuda_slots.c src/ops/cuda_host.c src/ops/cuda_graph.c \
 	src/ops/cuda_loan.c src/ops/cuda_loan.h
 noinst_LIBRARIES += src/ops/libops_cuda.a src/ops/libops_emu.a
 if HAVE_CUDA

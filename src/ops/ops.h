@@ -37,6 +37,7 @@
 #include "kernels/score.h"
 
 struct bn_dev;
+struct bn_graph;
 
 /* Bytes that 'mail' has room for. */
 enum { BN_MAIL = 1024 };
@@ -73,6 +74,25 @@ struct bn_ops {
     void (*cast)(struct bn_dev *d, void *dst, enum bn_dtype dst_type,
                  const void *src, enum bn_dtype src_type, size_t n);
     void (*sync)(struct bn_dev *d);
+
+    /* --- graphs (NULL: this back end has none) -------------------------- */
+    /* A graph is made by recording: between graph_begin with 'record' and
+     * graph_end nothing is done, and what is enqueued is kept with its
+     * arguments. graph_end launches it. After that, graph_begin without
+     * 'record' does nothing but put what from_host is given in the places of
+     * what it was given when the graph was recorded (the same destinations
+     * and sizes in the same order, else a failure), for graph_end to launch
+     * it with that. So the same calls are made each time, and whatever else
+     * they depend on has to be as it was. Between the two, calls that wait
+     * are failures.
+     * room: of what from_host gets, as d->fed counts it. NULL on failure. */
+    struct bn_graph *(*graph_create)(struct bn_dev *d, size_t room,
+                                     struct bn_err *err);
+    void (*graph_destroy)(struct bn_dev *d, struct bn_graph *g);
+    void (*graph_begin)(struct bn_dev *d, struct bn_graph *g, bool record);
+    /* launch false: forget what came since graph_begin (one that was recorded
+     * in vain is to be destroyed). Failures are the device's. */
+    void (*graph_end)(struct bn_dev *d, struct bn_graph *g, bool launch);
 
     /* --- matrix products ---------------------------------------------- */
     /* Say that m->data changed (after load, after an optimizer step), so that
@@ -229,6 +249,7 @@ struct bn_dev {
      * the order in which products read it, as large as the matrix. Set before
      * the first mat_changed; the same bits. */
     bool keep_packed;
+    size_t fed; /* room that from_host would have taken in a graph so far */
     _Atomic bool failed; /* set after 'err' is */
     struct bn_err err;   /* the first failure */
     void *state;       /* of the back end */

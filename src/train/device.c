@@ -11,7 +11,8 @@ struct bn_dev *bn_device_open(const struct bn_device_want *w,
 {
     struct bn_cuda_options o = {.rank = w->rank,
                                 .threads = w->threads,
-                                .strict = w->strict};
+                                .strict = w->strict,
+                                .graphs = w->graphs};
     int count = 0;
 
     if (w->kind == BN_RUN_DEVICE_CPU)

@@ -10,6 +10,7 @@ struct bn_device_want {
     int rank, local_rank;    /* on a node with several GPUs, which one */
     int threads;             /* of the CPU; 0: those allowed */
     bool strict;             /* a GPU leaves nothing to the CPU */
+    bool graphs;             /* nor may it, for steps are made graphs */
     bool quiet;              /* do not say why auto took the CPU */
 };
 

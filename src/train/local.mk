@@ -23,6 +23,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/eval.c \
 	src/train/flops.c \
 	src/train/gen.c src/train/gen.h \
+	src/train/graph.c src/train/graph.h \
 	src/train/gen_eval.c src/train/gen_eval.h \
 	src/train/gen_model.c \
 	src/train/gen_text.c src/train/gen_text.h \

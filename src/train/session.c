@@ -87,7 +87,8 @@ static int open_device(struct bn_session *s, struct bn_err *err)
                                         .threads = bn_compute_threads(
                                             (int)m->num_threads,
                                             s->info.local_size),
-                                        .strict = m->strict_device};
+                                        .strict = m->strict_device,
+                                        .graphs = m->cuda_graph};
 
     s->dev = bn_device_open(&want, err);
     return s->dev != NULL ? 0 : -1;

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/times.h"
+#include "train/graph.h"
 #include "train/pipeline.h"
 
 #include <stddef.h>
@@ -199,28 +200,20 @@ struct mail {
 
 _Static_assert(sizeof(struct mail) <= BN_MAIL, "the box is too small");
 
-/* Enqueue all of a step; nothing waits for the device. */
-static int queue(struct bn_trainer *t, long step, struct micros *m, bool full,
-                 struct bn_step_result *r, struct bn_err *err)
+struct step {
+    struct bn_trainer *t;
+    long number;
+    const struct micros *m;
+    bool full;
+    struct bn_step_result *r;
+};
+
+static int queue_update(struct bn_trainer *t, double lr, struct bn_err *err)
 {
     const struct bn_ops *op = &t->dev->op;
-    int at = 0, rc;
-
-    bn_model_zero_grad(t->model);
-    if (t->head.acc != NULL)
-        bn_head_begin(t->model, &t->head);
-    t->model->dropout.on = true;
-    t->model->dropout.step = (uint64_t)step;
-    rc = bn_pipeline_train(t, m->m, m->n, full, &at, &r->dropped, err);
-    t->model->dropout.on = false;
-    if (rc < 0)
-        return blame(t, step, m, at, at, err);
-    if (r->dropped)
-        return 0;
-    r->lr = bn_schedule_lr(&t->schedule, step);
     enum bn_time was = bn_times_enter(BN_TIME_OPTIMIZER);
+    int rc = bn_optim_queue(t->optim, lr, err);
 
-    rc = bn_optim_queue(t->optim, r->lr, err);
     if (t->head.acc != NULL)
         op->mail(t->dev, offsetof(struct mail, acc), t->head.acc,
                  sizeof(*t->head.acc));
@@ -228,6 +221,29 @@ static int queue(struct bn_trainer *t, long step, struct micros *m, bool full,
              sizeof(*t->optim->sq));
     bn_times_enter(was);
     return rc;
+}
+
+/* Enqueue all of a step; nothing waits for the device. */
+static int queue(void *arg, struct bn_err *err)
+{
+    struct step *s = arg;
+    struct bn_trainer *t = s->t;
+    int at = 0, rc;
+
+    bn_model_zero_grad(t->model);
+    if (t->head.acc != NULL)
+        bn_head_begin(t->model, &t->head);
+    t->model->dropout.on = true;
+    t->model->dropout.step = (uint64_t)s->number;
+    rc = bn_pipeline_train(t, s->m->m, s->m->n, s->full, &at, &s->r->dropped,
+                           err);
+    t->model->dropout.on = false;
+    if (rc < 0)
+        return blame(t, s->number, s->m, at, at, err);
+    if (s->r->dropped)
+        return 0;
+    s->r->lr = bn_schedule_lr(&t->schedule, s->number);
+    return queue_update(t, s->r->lr, err);
 }
 
 /* Wait for what was queued. A loss or a gradient that is not finite was seen
@@ -256,10 +272,11 @@ static int end(struct bn_trainer *t, long step, const struct micros *m,
 static int run_micros(struct bn_trainer *t, long step, struct micros *m,
                       struct bn_step_result *r, struct bn_err *err)
 {
-    bool full;
+    struct step s = {.t = t, .number = step, .m = m, .r = r};
 
-    if (denominators(t, m, &r->examples, &full, err) < 0
-        || queue(t, step, m, full, r, err) < 0)
+    if (denominators(t, m, &r->examples, &s.full, err) < 0
+        || bn_graphs_step(t->graphs, m->m, m->n, queue, &s, &r->dropped, err)
+               < 0)
         return -1;
     if (r->dropped)
         return 0;

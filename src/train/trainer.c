@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "train/graph.h"
 #include "train/load.h"
 
 #include <math.h>
@@ -99,7 +100,10 @@ static int make_state(struct bn_trainer *t, struct bn_err *err)
     if (t->optim == NULL)
         return -1;
     t->optim->gather_beside = t->run->mesh.overlap_param_gather;
-    return 0;
+    if (!t->run->mesh.cuda_graph)
+        return 0;
+    t->graphs = bn_graphs_create(t->dev, t->mesh->world->size, err);
+    return t->graphs != NULL ? 0 : -1;
 }
 
 static void release_acts(struct bn_acts *a, int n)
@@ -167,6 +171,7 @@ void bn_trainer_destroy(struct bn_trainer *t)
 {
     if (t == NULL)
         return;
+    bn_graphs_destroy(t->graphs);
     release_acts(t->acts, t->sizes.nacts);
     bn_head_release(&t->head);
     bn_optim_destroy(t->optim);

@@ -35,6 +35,7 @@ struct bn_trainer {
     struct bn_arena state, work; /* weights and optimizer; activations */
     struct bn_model *model;
     struct bn_optim *optim; /* NULL when only evaluating */
+    struct bn_graphs *graphs; /* of steps (graph.h); NULL: none are made */
     struct bn_acts *acts; /* [sizes.nacts]: micro-batches in flight */
     struct bn_head head;
     struct bn_loss_denom eval_denom; /* of 'eval', once it was counted */

@@ -544,36 +544,103 @@ static void test_errors(void **state)
     bn_emu_clear();
 }
 
-/* A step's slots allocate nothing, wait for nothing, and can be captured. */
-static void test_capture(void **state)
+/* What a graph of the test holds: y = w * (x / rms(x)), with w from the host. */
+static void enqueue(struct twin *x, struct twin *y, const float *scale)
 {
-    cudaGraph_t graph;
+    float *rstd = all[2].g;
+
+    gpu->op.from_host(gpu, all[3].g, BN_F32, scale, BN_F32, 64);
+    gpu->op.zero(gpu, y->g, 4 * 64 * 4);
+    gpu->op.rmsnorm(gpu, BN_F32, y->g, rstd, NULL, x->g, NULL, all[3].g, 1e-5f,
+                    64, 4);
+    gpu->op.mail(gpu, 8, y->g, 4);
+}
+
+static float got(const struct twin *y)
+{
+    float v[4 * 64];
+
+    gpu->op.to_host(gpu, v, BN_F32, y->g, BN_F32, 4 * 64);
+    return v[0];
+}
+
+/* Slots allocate nothing, wait for nothing, and can be a graph, which is done
+ * when it is launched, as often as it is, with what it is fed. */
+static void test_graph(void **state)
+{
+    float scale[64], plain;
+    struct bn_err err;
 
     (void)state;
     begin(NULL);
-    struct twin *x = twin(BN_BF16, 4 * 64, 1), *y = twin(BN_BF16, 4 * 64, 1);
-    struct twin *w = twin(BN_BF16, 64 * 64, 1), *r = twin(BN_F32, 4, 1);
-    struct twin *dw = twin(BN_F32, 64 * 64, 1);
-    struct bn_mat m = {w->g, 64, 64, NULL, false};
+    struct twin *x = twin(BN_F32, 4 * 64, 1), *y = twin(BN_F32, 4 * 64, 1);
+    (void)twin(BN_F32, 4, 1);  /* rstd */
+    (void)twin(BN_F32, 64, 1); /* what is fed */
+    size_t fed = gpu->fed;
     struct bn_emu_calls before = bn_emu_calls(), after;
-    struct bn_cuda_memory mem;
 
-    assert_int_equal(cudaStreamBeginCapture(bn_cuda_stream(gpu),
-                                            cudaStreamCaptureModeGlobal), 0);
-    gpu->op.zero(gpu, dw->g, 64 * 64 * 4);
-    gpu->op.rmsnorm(gpu, BN_BF16, y->g, r->g, NULL, x->g, NULL, w->g, 1e-5f,
-                    64, 4);
-    gpu->op.linear(gpu, BN_BF16, x->g, 64, y->g, &m, NULL, 4, false);
-    gpu->op.linear_dw(gpu, BN_BF16, dw->g, x->g, 64, y->g, 64, 64, 4);
-    gpu->op.rmsnorm_grad(gpu, BN_BF16, x->g, dw->g, y->g, NULL, x->g, w->g,
-                         r->g, 64, 4);
-    gpu->op.bias_grad(gpu, BN_BF16, dw->g, x->g, 64, 64, 4);
-    gpu->op.from_host(gpu, x->g, BN_BF16, x->h, BN_BF16, 4 * 64);
-    assert_int_equal(cudaStreamEndCapture(bn_cuda_stream(gpu), &graph), 0);
-    cudaGraphDestroy(graph);
+    for (int i = 0; i < 64; i++)
+        scale[i] = 2;
+    enqueue(x, y, scale);
     after = bn_emu_calls();
     assert_int_equal(after.mallocs, before.mallocs);
     assert_int_equal(after.waits, before.waits);
+    plain = got(y);
+    struct bn_graph *g = gpu->op.graph_create(gpu, gpu->fed - fed, &err);
+    assert_non_null(g);
+    before = bn_emu_calls();
+    for (int k = 1; k <= 3; k++) {
+        gpu->op.zero(gpu, y->g, 4 * 64 * 4);
+        gpu->op.graph_begin(gpu, g, k == 1);
+        for (int i = 0; i < 64; i++)
+            scale[i] = (float)k;
+        enqueue(x, y, scale);
+        scale[0] = 1000; /* it was copied */
+        gpu->op.graph_end(gpu, g, true);
+        after = bn_emu_calls();
+        assert_int_equal(after.mallocs, before.mallocs);
+        assert_int_equal(after.waits, before.waits);
+        const char *box = gpu->op.collect(gpu);
+        float want = plain / 2 * (float)k;
+        assert_true(fabsf(got(y) - want) < 1e-6f);
+        assert_true(*(const float *)(const void *)(box + 8) == got(y));
+        before = bn_emu_calls();
+        assert_int_equal(before.launches, k);
+    }
+    /* One that is not launched leaves all as it was. */
+    gpu->op.graph_begin(gpu, g, false);
+    enqueue(x, y, scale);
+    gpu->op.graph_end(gpu, g, false);
+    assert_true(fabsf(got(y) - plain / 2 * 3) < 1e-6f);
+    /* Another input than was recorded is a failure, and so is waiting. */
+    gpu->op.graph_begin(gpu, g, false);
+    gpu->op.from_host(gpu, all[3].g, BN_F32, scale, BN_F32, 63);
+    assert_int_equal(bn_dev_check(gpu, &err), -1);
+    assert_non_null(strstr(err.text, "input 0 of a graph is not what it was"));
+    gpu->op.graph_end(gpu, g, true);
+    gpu->failed = false;
+    gpu->op.graph_begin(gpu, g, false);
+    gpu->op.graph_end(gpu, g, true);
+    assert_int_equal(bn_dev_check(gpu, &err), -1);
+    assert_non_null(strstr(gpu->err.text, "is given 0 inputs"));
+    gpu->failed = false;
+    gpu->op.graph_begin(gpu, g, false);
+    gpu->op.sync(gpu);
+    assert_int_equal(bn_dev_check(gpu, &err), -1);
+    assert_non_null(strstr(err.text, "sync in the middle of a graph"));
+    gpu->op.graph_end(gpu, g, false);
+    gpu->failed = false;
+    gpu->op.graph_destroy(gpu, g);
+    end();
+}
+
+/* Nothing but arenas and scratch is on the device. */
+static void test_memory(void **state)
+{
+    struct bn_cuda_memory mem;
+
+    (void)state;
+    begin(NULL);
     bn_cuda_memory(gpu, &mem);
     assert_int_equal(mem.arenas, 8 << 20);
     assert_int_equal(mem.peak, 8 << 20);
@@ -586,7 +653,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels),  cmocka_unit_test(test_on_host),
         cmocka_unit_test(test_copies),   cmocka_unit_test(test_fallback),
-        cmocka_unit_test(test_errors),   cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_errors),   cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_memory),
     };
 
     return BN_TAP_RUN(tests);
