@@ -19,12 +19,12 @@
 
 #include "base/rng.h"
 
-enum { HEADS = 24, KV = 8, HD = 128, REPS = 10 };
+enum { HD = 128 };
 
 static struct {
-    int tokens, hidden, ffn, vocab, chunk;
+    int tokens, hidden, ffn, vocab, chunk, heads, kv, reps;
     size_t params;
-} size = {24576, 3072, 8192, 65536, 4096, (size_t)1 << 30};
+} size = {24576, 3072, 8192, 65536, 4096, 24, 8, 10, (size_t)1 << 30};
 
 static struct bn_dev *d;
 static struct bn_arena arena;
@@ -71,7 +71,7 @@ static double seconds(void (*f)(void *), void *arg)
     struct bn_err err;
     double best = HUGE_VAL;
 
-    for (int i = 0; i < REPS + 2; i++) {
+    for (int i = 0; i < size.reps + 2; i++) {
         float ms;
 
         must(cudaEventRecord(from, stream));
@@ -147,9 +147,10 @@ static void norms(void)
 static void run_rope(void *arg)
 {
     struct args *a = arg;
+    int heads = size.heads + size.kv;
 
-    d->op.rope(d, BN_BF16, a->p[0], (HEADS + KV) * HD, a->f[0], a->f[1],
-               a->ids, HEADS + KV, HD, size.tokens, false);
+    d->op.rope(d, BN_BF16, a->p[0], heads * HD, a->f[0], a->f[1], a->ids,
+               heads, HD, size.tokens, false);
 }
 
 static void run_swiglu(void *arg)
@@ -169,7 +170,8 @@ static void run_swiglu_grad(void *arg)
 
 static void layers(void)
 {
-    size_t n = (size_t)size.tokens * (HEADS + KV) * HD, mark = arena.used;
+    size_t n = (size_t)size.tokens * (size.heads + size.kv) * HD;
+    size_t mark = arena.used;
     size_t f = (size_t)size.tokens * size.ffn;
     struct args a = {.p[0] = fill(BN_BF16, n)};
 
@@ -215,8 +217,8 @@ static void products(void)
     const struct {
         const char *name;
         int rows, cols;
-    } w[] = {{"qkv", (HEADS + 2 * KV) * HD, size.hidden},
-             {"out", size.hidden, HEADS * HD},
+    } w[] = {{"qkv", (size.heads + 2 * size.kv) * HD, size.hidden},
+             {"out", size.hidden, size.heads * HD},
              {"gate_up", 2 * size.ffn, size.hidden},
              {"down", size.hidden, size.ffn}};
     static void (*const run[])(void *) = {run_linear, run_linear_dx,
@@ -259,9 +261,10 @@ static void run_attn_grad(void *arg)
 /* Sequences of one length, packed. */
 static void attention(int length)
 {
-    enum { MOST = 64, LD = (HEADS + 2 * KV) * HD };
+    enum { MOST = 64 };
+    const int heads = size.heads, kv = size.kv, ld = (heads + 2 * kv) * HD;
     struct bn_attn_seg seg[MOST];
-    size_t mark = arena.used, n = (size_t)size.tokens * LD;
+    size_t mark = arena.used, n = (size_t)size.tokens * ld;
     int nseg = size.tokens / length < MOST ? size.tokens / length : MOST;
     int rows = nseg * length;
     uint16_t *qkv = fill(BN_BF16, n), *dqkv = fill(BN_BF16, n);
@@ -275,15 +278,15 @@ static void attention(int length)
     d->op.from_host(d, dseg, BN_I32, seg, BN_I32,
                     (size_t)nseg * sizeof(seg[0]) / 4);
     a.a = (struct bn_attn){
-        qkv, qkv + HEADS * HD, qkv + (HEADS + KV) * HD,
-        fill(BN_BF16, (size_t)rows * HEADS * HD),
-        fill(BN_F32, (size_t)rows * HEADS), LD, LD, LD, HEADS * HD, rows,
-        rows, HEADS, KV, HD, 1 / sqrtf(HD), 0, seg, dseg, nseg, NULL};
+        qkv, qkv + heads * HD, qkv + (heads + kv) * HD,
+        fill(BN_BF16, (size_t)rows * heads * HD),
+        fill(BN_F32, (size_t)rows * heads), ld, ld, ld, heads * HD, rows,
+        rows, heads, kv, HD, 1 / sqrtf(HD), 0, seg, dseg, nseg, NULL};
     a.a.work = bn_arena_get(&arena, d->op.attn_work(d, &a.a));
-    a.g = (struct bn_attn_grad){fill(BN_BF16, (size_t)rows * HEADS * HD),
-                                dqkv, dqkv + HEADS * HD,
-                                dqkv + (HEADS + KV) * HD};
-    double pairs = (double)nseg * length * (length + 1.0) / 2 * HEADS;
+    a.g = (struct bn_attn_grad){fill(BN_BF16, (size_t)rows * heads * HD),
+                                dqkv, dqkv + heads * HD,
+                                dqkv + (heads + kv) * HD};
+    double pairs = (double)nseg * length * (length + 1.0) / 2 * heads;
     double fwd = seconds(run_attn, &a), bwd = seconds(run_attn_grad, &a);
     snprintf(name, sizeof(name), "attn_%d", length);
     report(name, 4 * HD * pairs / 1e12, fwd, "TFLOP/s");
@@ -410,6 +413,9 @@ int main(int argc, char **argv)
         size.vocab = 256;
         size.chunk = 32;
         size.params = 1000;
+        size.heads = 3; /* three to a KV head, as in the large */
+        size.kv = 1;
+        size.reps = 1;
     }
     d = bn_dev_cuda(&o, &err);
     if (d == NULL
