@@ -25,9 +25,12 @@ doc/burnish-run.5: src/conf/conf-man$(EXEEXT)
 		mv $@.tmp $@
 
 if HAVE_CMOCKA
-CONF_TESTS = src/conf/test/conf.t
+CONF_TESTS = src/conf/test/conf.t src/conf/test/problems.t
 check_PROGRAMS += $(CONF_TESTS)
 TESTS += $(CONF_TESTS)
-src_conf_test_conf_t_SOURCES = src/conf/test/conf.c
+src_conf_test_conf_t_SOURCES = src/conf/test/conf.c src/conf/test/make.h
 src_conf_test_conf_t_LDADD = $(CONF_LIBS) $(CMOCKA_LIBS)
+src_conf_test_problems_t_SOURCES = src/conf/test/problems.c \
+	src/conf/test/make.h
+src_conf_test_problems_t_LDADD = $(CONF_LIBS) $(CMOCKA_LIBS)
 endif

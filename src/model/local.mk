@@ -41,7 +41,8 @@ src_model_test_rope_t_LDADD = $(MODELCONF_LIBS) $(CMOCKA_LIBS)
 endif
 if HAVE_CMOCKA
 MODEL_TESTS = src/model/test/decode.t src/model/test/golden.t \
-	src/model/test/lora.t src/model/test/sample.t
+	src/model/test/lora.t src/model/test/lora_names.t \
+	src/model/test/sample.t
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
 src_model_test_decode_t_SOURCES = src/model/test/decode.c
@@ -49,7 +50,10 @@ src_model_test_decode_t_LDADD = $(MODEL_LIBS) $(DATA_LIBS) $(HF_LIBS) \
 	$(CMOCKA_LIBS)
 src_model_test_sample_t_SOURCES = src/model/test/sample.c
 src_model_test_sample_t_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
-src_model_test_lora_t_SOURCES = src/model/test/lora.c
+src_model_test_lora_names_t_SOURCES = src/model/test/lora_names.c
+src_model_test_lora_names_t_LDADD = $(MODEL_LIBS) $(CMOCKA_LIBS)
+src_model_test_lora_t_SOURCES = src/model/test/lora.c \
+	src/model/test/lora_fixture.c src/model/test/lora_fixture.h
 src_model_test_lora_t_LDADD = $(MODEL_LIBS) $(DATA_LIBS) $(HF_LIBS) \
 	$(CMOCKA_LIBS)
 src_model_test_golden_t_SOURCES = src/model/test/golden.c
