@@ -22,11 +22,19 @@ static size_t attn_work(const struct bn_model *m,
     return m->dev->op.attn_work(m->dev, &t);
 }
 
+/* Columns of the largest shard of the vocabulary. */
+static int widest(const struct bn_model *m)
+{
+    return (m->cfg.vocab_size + m->mesh->tp.size - 1) / m->mesh->tp.size;
+}
+
 /* The device's part; the one list for plan and arena. */
 static void carve(struct bn_decode *d, const struct bn_model *m,
                   const struct bn_decode_size *s, struct bn_arena *arena)
 {
-    size_t slots = (size_t)s->slots;
+    size_t slots = (size_t)s->slots, ranks = (size_t)m->mesh->tp.size;
+    size_t shard = slots * (size_t)widest(m) * sizeof(float);
+    int vocab = m->cfg.vocab_size;
     struct bn_acts_size size = {
         .tokens = s->max_tokens, .segs = s->slots, .kv = s->max_tokens};
 
@@ -38,15 +46,19 @@ static void carve(struct bn_decode *d, const struct bn_model *m,
                                    * bn_dtype_size(m->t));
     d->logits = bn_arena_get(arena,
                              slots * (size_t)m->vocab * sizeof(float));
-    if (m->mesh->tp.size > 1)
-        return; /* logits of all shards meet on the host */
+    d->all = d->logits;
+    if (ranks > 1) {
+        d->shard = bn_arena_get(arena, shard);
+        d->shards = bn_arena_get(arena, ranks * shard);
+        d->all = bn_arena_get(arena, slots * (size_t)vocab * sizeof(float));
+    }
     d->token = bn_arena_get(arena, slots * sizeof(int32_t));
     d->u = bn_arena_get(arena, slots * sizeof(double));
     d->seen_ptr = bn_arena_get(arena, (slots + 1) * sizeof(int32_t));
     d->seen = bn_arena_get(arena, slots * (size_t)s->capacity
                                       * sizeof(int32_t));
     d->sample_work = bn_arena_get(
-        arena, m->dev->op.sample_work(m->dev, m->vocab, s->slots));
+        arena, m->dev->op.sample_work(m->dev, vocab, s->slots));
 }
 
 size_t bn_decode_bytes(const struct bn_model *m,
@@ -66,19 +78,16 @@ static int lay_out_shards(struct bn_decode *d, struct bn_err *err)
 {
     const struct bn_model *m = d->m;
     struct bn_comm *tp = m->mesh->tp.comm;
-    size_t slots = (size_t)d->size.slots, ranks = (size_t)tp->size;
+    size_t ranks = (size_t)tp->size;
     int64_t mine[2] = {m->vocab_first, m->vocab};
 
     d->range = BN_NEWN(int64_t, 2 * ranks);
     if (tp->ops->allgather(tp, d->range, mine, BN_I64, 2, err) < 0)
         return -1;
     for (size_t r = 0; r < ranks; r++)
-        if (d->range[2 * r + 1] > d->widest)
-            d->widest = (int)d->range[2 * r + 1];
-    d->shard = BN_NEWN(float, slots * (size_t)d->widest);
-    d->shards = BN_NEWN(float, ranks * slots * (size_t)d->widest);
-    d->host_work = bn_malloc(bn_sample_work_cpu(m->cfg.vocab_size,
-                                                d->size.slots));
+        if (d->range[2 * r + 1] > widest(m))
+            return bn_fail(err, BN_ERR_BUG, "rank %zu has %lld ids of %d", r,
+                           (long long)d->range[2 * r + 1], m->cfg.vocab_size);
     return 0;
 }
 
@@ -127,9 +136,6 @@ void bn_decode_release(struct bn_decode *d)
     free(d->host_u);
     free(d->host_seen_ptr);
     free(d->host_seen);
-    free(d->host_work);
-    free(d->shard);
-    free(d->shards);
     free(d->range);
     free(d->batch.ids);
     free(d->batch.pos);
@@ -167,46 +173,40 @@ static int add_feed(struct bn_decode *d, const struct bn_feed *f, int *wanted,
 /* Every rank's columns, side by side. */
 static int gather_shards(struct bn_decode *d, int wanted, struct bn_err *err)
 {
+    struct bn_dev *dev = d->m->dev;
     struct bn_comm *tp = d->m->mesh->tp.comm;
-    size_t widest = (size_t)d->widest, n = (size_t)wanted * widest;
-    int vocab = d->m->cfg.vocab_size;
+    int ld = widest(d->m), vocab = d->m->cfg.vocab_size;
+    size_t n = (size_t)wanted * (size_t)ld;
 
+    dev->op.copy_rows(dev, BN_F32, d->shard, ld, d->logits, d->m->vocab,
+                      d->m->vocab, wanted);
     if (tp->ops->allgather(tp, d->shards, d->shard, BN_F32, n, err) < 0)
         return -1;
     for (size_t r = 0; r < (size_t)tp->size; r++)
-        for (size_t i = 0; i < (size_t)wanted; i++)
-            memcpy(d->host_logits + i * (size_t)vocab + d->range[2 * r],
-                   d->shards + r * n + i * widest,
-                   (size_t)d->range[2 * r + 1] * sizeof(float));
+        dev->op.copy_rows(dev, BN_F32, d->all + d->range[2 * r], vocab,
+                          d->shards + r * n, ld, (int)d->range[2 * r + 1],
+                          wanted);
     return 0;
 }
 
-/* keep: where the device can draw from them, they stay there. */
+/* keep: they stay on the device. */
 static int make_logits(struct bn_decode *d, int wanted, bool keep,
                        struct bn_err *err)
 {
     struct bn_model *m = d->m;
     const struct bn_ops *op = &m->dev->op;
-    size_t vocab = (size_t)m->vocab;
 
     op->from_host(m->dev, d->last, BN_I32, d->host_last, BN_I32,
                   (size_t)wanted);
     op->gather(m->dev, m->t, d->h, d->acts.y_f, d->last, m->cfg.hidden_size,
                wanted);
     op->linear_f32(m->dev, m->t, d->logits, m->vocab, d->h, &m->head, wanted);
-    if (d->shard == NULL && keep)
-        return 0;
-    d->host = true;
-    if (d->shard == NULL) {
-        op->to_host(m->dev, d->host_logits, BN_F32, d->logits, BN_F32,
-                    (size_t)wanted * vocab);
-        return 0;
-    }
-    for (size_t i = 0; i < (size_t)wanted; i++)
-        op->to_host(m->dev, d->shard + i * (size_t)d->widest, BN_F32,
-                    d->logits + i * vocab, BN_F32, vocab);
-    op->sync(m->dev);
-    return gather_shards(d, wanted, err);
+    if (d->range != NULL && gather_shards(d, wanted, err) < 0)
+        return -1;
+    if (!keep)
+        op->to_host(m->dev, d->host_logits, BN_F32, d->all, BN_F32,
+                    (size_t)wanted * (size_t)m->cfg.vocab_size);
+    return 0;
 }
 
 /* The residual stream to or from the neighbour in the pipeline. */
@@ -257,7 +257,6 @@ int bn_decode_step(struct bn_decode *d, const struct bn_feed *feeds, int n,
         || pass(d, true, err) < 0)
         return -1;
     d->wanted = wanted;
-    d->host = false;
     if (wanted > 0 && m->params.part.has_head
         && make_logits(d, wanted, logits == NULL, err) < 0)
         return -1;
@@ -292,14 +291,15 @@ static size_t list_draws(struct bn_decode *d, const struct bn_sample *s,
     return (size_t)n;
 }
 
-static void draw_on_device(struct bn_decode *d, const struct bn_sample *s,
-                           size_t nseen, int32_t *tokens)
+static void draw(struct bn_decode *d, const struct bn_sample *s, size_t nseen,
+                 int32_t *tokens)
 {
     struct bn_dev *dev = d->m->dev;
     const struct bn_ops *op = &dev->op;
     size_t n = (size_t)d->wanted;
-    struct bn_sample_rows r = {d->wanted, d->m->vocab, d->m->vocab, d->logits,
-                               d->u, d->seen_ptr, d->seen};
+    int vocab = d->m->cfg.vocab_size;
+    struct bn_sample_rows r = {d->wanted, vocab, vocab, d->all, d->u,
+                               d->seen_ptr, d->seen};
 
     op->from_host(dev, d->u, BN_F64, d->host_u, BN_F64, n);
     op->from_host(dev, d->seen_ptr, BN_I32, d->host_seen_ptr, BN_I32, n + 1);
@@ -308,29 +308,14 @@ static void draw_on_device(struct bn_decode *d, const struct bn_sample *s,
     op->to_host(dev, tokens, BN_I32, d->token, BN_I32, n);
 }
 
-static void draw_on_host(struct bn_decode *d, const struct bn_sample *s,
-                         int32_t *tokens)
-{
-    int vocab = d->m->cfg.vocab_size;
-    struct bn_sample_rows r = {d->wanted, vocab, vocab, d->host_logits,
-                               d->host_u, d->host_seen_ptr, d->host_seen};
-
-    bn_sample_cpu(s, &r, tokens, d->host_work);
-}
-
 int bn_decode_draw(struct bn_decode *d, const struct bn_sample *s,
                    const struct bn_draw *draws, int32_t *tokens,
                    struct bn_err *err)
 {
     size_t nseen = list_draws(d, s, draws);
 
-    if (d->wanted > 0 && d->m->params.part.has_head) {
-        if (d->host)
-            draw_on_host(d, s, tokens);
-        else
-            draw_on_device(d, s, nseen, tokens);
-        d->m->dev->op.sync(d->m->dev);
-    }
+    if (d->wanted > 0 && d->m->params.part.has_head)
+        draw(d, s, nseen, tokens);
     if (bn_dev_check(d->m->dev, err) < 0)
         return -1;
     return share(d, tokens, (size_t)d->wanted * sizeof(*tokens), err);

@@ -34,7 +34,11 @@ struct bn_decode {
     /* device memory */
     int32_t *last; /* [slots] rows of the stream whose logits are wanted */
     void *h;       /* [slots, hidden] */
-    float *logits; /* [slots, vocab] */
+    float *logits; /* [slots, vocab of this rank] */
+    float *all;    /* [slots, vocab_size]: the same on one rank */
+    /* tensor parallel: logits as they travel, rows of the widest shard, this
+     * rank's and all ranks'; NULL on one rank */
+    float *shard, *shards;
     int32_t *token;    /* [slots] drawn */
     double *u;         /* [slots], and what the rows have seen: */
     int32_t *seen_ptr; /* [slots + 1] */
@@ -43,17 +47,11 @@ struct bn_decode {
     /* host memory */
     struct bn_batch batch;
     int wanted; /* rows of logits of the last step */
-    bool host;  /* they are in host_logits */
     double *host_u;
     int32_t *host_seen_ptr, *host_seen;
-    void *host_work; /* tensor parallel: of a draw on the host, or NULL */
     int32_t *at, *host_last;
     float *host_logits; /* [slots, vocab] */
-    /* tensor parallel: this rank's and all ranks' shards, rows of 'widest';
-     * first id and ids of each; NULL on one rank */
-    float *shard, *shards;
-    int64_t *range; /* [tp][2] */
-    int widest;
+    int64_t *range; /* [tp][2] tensor parallel: first id and ids of each rank */
 };
 
 /* New tokens of one slot. */
@@ -91,10 +89,9 @@ struct bn_draw {
 };
 
 /* After a step whose logits stayed: a token for each feed that wanted them,
- * in their order, -1 where its logits are not finite (kernels/sample.h). On
- * one rank the device draws and only tokens travel; in a tensor-parallel
- * group each rank draws from the shards of all. The same token everywhere.
- * Collective. */
+ * in their order, -1 where its logits are not finite (kernels/sample.h). The
+ * device draws, in a tensor-parallel group each rank's from the shards of all,
+ * and only tokens come to the host. The same token everywhere. Collective. */
 int bn_decode_draw(struct bn_decode *d, const struct bn_sample *s,
                    const struct bn_draw *draws, int32_t *tokens,
                    struct bn_err *err);
