@@ -223,7 +223,7 @@ static void put_results(void *arg)
 
     for (struct job *j = arg, *rest; j != NULL && done; j = rest) {
         rest = j->rest;
-        if (!j->comm->aborted)
+        if (!j->comm->aborted && j->out_bytes > 0)
             memcpy(j->dst, j->out, j->out_bytes);
         free(j->in);
         free(j->out);
@@ -238,7 +238,8 @@ static void start(struct job *first)
 
     bn_emu_open();
     for (struct job *j = first; j != NULL; j = j->rest)
-        memcpy(j->in, j->src, j->in_bytes);
+        if (j->in_bytes > 0)
+            memcpy(j->in, j->src, j->in_bytes);
     bn_emu_close();
     bn_emu_stream_put(first->stream, &work);
     for (struct job *j = first, *rest; j != NULL; j = rest) {
