@@ -1,4 +1,5 @@
 #!/bin/sh
+# shellcheck disable=SC2034,SC2154
 test_description='steps as CUDA graphs on an emulated GPU: the same bits'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
 . "$BN_SRCDIR/t/emu.sh"
