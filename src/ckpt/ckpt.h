@@ -7,9 +7,10 @@
  *
  * A shard holds fp32 masters and both Adam moments of a range of one rank's
  * flat parameters: those of the model, or with an adapter those of the adapter
- * alone, beside which the manifest names the frozen model by its hash. The manifest names every shard with its place in the
- * model, its size and its hash, so it can be read back onto any layout. All
- * of it is written to a temporary directory, synced, then renamed.
+ * alone, beside which the manifest names the frozen model by its hash. The
+ * manifest names every shard with its place in the model, its size and its
+ * hash, so it can be read back onto any layout. All of it is written to a
+ * temporary directory, synced, then renamed.
  */
 #ifndef BN_CKPT_CKPT_H
 #define BN_CKPT_CKPT_H
@@ -57,8 +58,8 @@ char *bn_ckpt_tmp(const char *output_dir, long step);
 int bn_ckpt_begin(const char *tmp, struct bn_err *err);
 /* Write one shard into 'tmp', synced; data: masters and both moments
  * [s->count] in host memory. One behind the other in memory that begins at a
- * page, they take the least of the processors. Sets s->bytes and s->hash. A failure names the
- * path; the file is removed. Local. */
+ * page, they take the least of the processors. Sets s->bytes and s->hash. A
+ * failure names the path; the file is removed. Local. */
 int bn_ckpt_write_shard(const char *tmp, struct bn_ckpt_shard *s,
                         const float *const data[3], struct bn_err *err);
 /* What all shards are about. */

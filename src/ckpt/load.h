@@ -13,8 +13,8 @@ int bn_ckpt_load_runs(const struct bn_ckpt *c, const struct bn_params *params,
                       struct bn_err *err);
 
 /* Bring in bytes [from, from + n) of a mapping by one call rather than a fault
- * for every page: 0 or an errno, where a fault could only send a signal. A kernel before 5.14, which cannot, leaves it to
- * the faults. */
+ * for every page: 0 or an errno, where a fault could only send a signal. A
+ * kernel before 5.14, which cannot, leaves it to the faults. */
 int bn_ckpt_fetch(const struct bn_map *map, size_t from, size_t n);
 
 #endif

@@ -35,9 +35,10 @@ int bn_peft_base_hash(const char *dir, int n, int mine, struct bn_hash *h,
                       struct bn_err *err);
 /* Write 'out', the model in 'base' with the adapter's s B A added to (sign 1)
  * or taken from (-1) its matrices, and saved modules in place of its own;
- * computed in double and stored as *dtype (NULL: as the base's matrices). Tokenizer and configs are carried along. To take
- * an adapter with saved modules out is an error: what they replaced is gone.
- * Local; uses all CPUs. */
+ * computed in double and stored as *dtype (NULL: as the base's matrices).
+ * Tokenizer and configs are carried along. To take an adapter with saved
+ * modules out is an error: what they replaced is gone. Local; uses all CPUs.
+ */
 int bn_peft_merge(const char *base, const char *adapter, const char *out,
                   int sign, const enum bn_dtype *dtype, struct bn_err *err);
 

@@ -5,10 +5,10 @@
  * there. Of what it is the root of it takes one piece after the other from
  * all ranks, two pieces at a time, and adds them in the order of the ranks, so
  * that the bits are those of 'reduce'. What is gathered goes to its place
- * without a sum. A thread of its own does that, by turns
- * with the thread that works: MPI is called with the world's lock held
- * (MPI_THREAD_SERIALIZED). Where MPI does not allow a second thread all of it
- * is done in bn_later_finish.
+ * without a sum. A thread of its own does that, by turns with the thread that
+ * works: MPI is called with the world's lock held (MPI_THREAD_SERIALIZED).
+ * Where MPI does not allow a second thread all of it is done in
+ * bn_later_finish.
  */
 #ifndef BN_COMM_LATER_H
 #define BN_COMM_LATER_H

@@ -59,8 +59,8 @@ int bn_chat_render(const struct bn_chat *c, const struct bn_chat_args *args,
  *
  * A span begins behind the generation prompt; it reaches to the end of the
  * turn, the template's end-of-turn mark and the line break behind it included,
- * as in the generation blocks that TRL puts into such templates. Costs two renderings a turn, up to eight where the prefixes do
- * not tell. */
+ * as in the generation blocks that TRL puts into such templates. Costs two
+ * renderings a turn, up to eight where the prefixes do not tell. */
 int bn_chat_assistant_spans(const struct bn_chat *c,
                             const struct bn_chat_args *args,
                             struct bn_str *out, struct bn_span **spans,

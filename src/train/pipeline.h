@@ -22,11 +22,12 @@ void bn_micro_release(struct bn_micro *m);
  * Enqueued: nothing waits for the device. Gradients are added to, and begin to
  * be summed over data in the last backward pass; what the loss comes to is
  * added to t->head.acc (of the last stage), with the number of the micro-batch
- * where it is not finite. On another failure '*where' is the micro-batch. A stop signal that any rank sees between two
- * micro-batches ends it, with '*stopped' true on all: at once without a
- * pipeline, else once what is under way is through. Sharded gradients are
- * summed in every pass: there only if 'full', no data-parallel rank has an
- * empty micro-batch. Collective over all of the mesh. */
+ * where it is not finite. On another failure '*where' is the micro-batch. A
+ * stop signal that any rank sees between two micro-batches ends it, with
+ * '*stopped' true on all: at once without a pipeline, else once what is under
+ * way is through. Sharded gradients are summed in every pass: there only if
+ * 'full', no data-parallel rank has an empty micro-batch. Collective over all
+ * of the mesh. */
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
                       bool full, int *where, bool *stopped, struct bn_err *err);
 
