@@ -5,6 +5,8 @@
 #include "ops/floor.h"
 #include "ops/ops.h"
 
+#include <stddef.h>
+
 static struct bn_dev *dev(int threads)
 {
     struct bn_err err;
@@ -15,8 +17,13 @@ static struct bn_dev *dev(int threads)
     return d;
 }
 
+/* All but those of graphs, which this back end has not. */
 static void every_slot_is_filled(void **state)
 {
+    enum {
+        GRAPHS = offsetof(struct bn_ops, graph_create),
+        BEHIND = offsetof(struct bn_ops, graph_end) + sizeof(void (*)(void))
+    };
     struct bn_dev *d = dev(2);
     void (*slot)(void);
 
@@ -24,7 +31,7 @@ static void every_slot_is_filled(void **state)
     assert_int_equal(sizeof(d->op) % sizeof(slot), 0);
     for (size_t i = 0; i < sizeof(d->op); i += sizeof(slot)) {
         memcpy(&slot, (char *)&d->op + i, sizeof(slot));
-        assert_non_null(slot);
+        assert_true((slot == NULL) == (i >= GRAPHS && i < BEHIND));
     }
     bn_dev_destroy(d);
 }
