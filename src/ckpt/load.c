@@ -11,6 +11,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { WORKERS = 4 };
+enum { WORKERS = 4, PROBES = 64 };
 
 /* One shard on its way. */
 struct pass {
@@ -34,6 +35,7 @@ struct pass {
     struct bn_hash *hash;     /* [pieces] */
     struct bn_ckpt_run *run;  /* [parts][pieces], n 0: none; NULL: all of it
                                  is to be copied */
+    int fd;                   /* of a file that is not cached, else -1 */
     atomic_size_t next;       /* piece to be taken */
     atomic_int error;         /* errno of the disk */
 };
@@ -60,11 +62,21 @@ static int advise(const struct bn_map *map, size_t from, size_t n, int how)
                                  end - from, how);
 }
 
-static void read_ahead(const struct bn_map *map)
+/* Whether some of a file is not in the page cache, by looking at a few of its
+ * pages. */
+static bool is_cold(const struct bn_map *map)
 {
-    /* Not WILLNEED: that fills the cache page by page, which costs more than
-     * the disk; what is read ahead of faults comes in large folios. */
-    advise(map, 0, map->len, MADV_SEQUENTIAL);
+    size_t page = (size_t)sysconf(_SC_PAGE_SIZE), pages = map->len / page;
+    unsigned char there;
+
+    for (size_t i = 0; i < PROBES; i++) {
+        const char *at = map->data + pages * i / PROBES * page;
+
+        if (pages > 0 && mincore((void *)(uintptr_t)at, 1, &there) == 0
+            && (there & 1) == 0)
+            return true;
+    }
+    return false;
 }
 
 int bn_ckpt_fetch(const struct bn_map *map, size_t from, size_t n)
@@ -105,6 +117,27 @@ static size_t within(const struct pass *p, size_t i, int k, size_t *at)
     return end > from ? end - from : 0;
 }
 
+/* Read a piece of the file into memory that is of no more use: that is how the
+ * kernel reads ahead without waiting, and in large folios. Faults wait at the
+ * end of each readahead (half the speed of the disk), and MADV_WILLNEED fills
+ * the cache page by page, which makes every later use of it slow. 0 or an
+ * errno. */
+static int read_past(const struct pass *p, size_t from, size_t n,
+                     char *scratch)
+{
+    while (n > 0) {
+        ssize_t got = pread(p->fd, scratch, n, (off_t)from);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? errno : EIO; /* shorter than it was */
+        from += (size_t)got;
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
 static bool wanted(const struct pass *p, size_t i)
 {
     bool any = p->hashed;
@@ -118,11 +151,14 @@ static bool wanted(const struct pass *p, size_t i)
     return any;
 }
 
-static int bring(struct pass *p, size_t i)
+static int bring(struct pass *p, size_t i, char *scratch)
 {
     size_t from, n = piece(p, i, &from), at;
-    int error = wanted(p, i) ? bn_ckpt_fetch(p->map, from, n) : 0;
+    bool any = wanted(p, i);
+    int error = any && p->fd >= 0 ? read_past(p, from, n, scratch) : 0;
 
+    if (any && error == 0)
+        error = bn_ckpt_fetch(p->map, from, n);
     if (error == 0 && p->hashed && p->shard->tree)
         p->hash[i] = bn_hash_bytes(p->map->data + from, n);
     for (int k = 0; error == 0 && k < p->parts; k++) {
@@ -137,16 +173,18 @@ static int bring(struct pass *p, size_t i)
 static void work(void *arg, int index)
 {
     struct pass *p = arg;
+    char *scratch = p->fd >= 0 ? bn_malloc(BN_CKPT_PIECE) : NULL;
     size_t i = atomic_fetch_add(&p->next, 1);
 
     (void)index;
     for (; i < p->pieces && atomic_load(&p->error) == 0;
          i = atomic_fetch_add(&p->next, 1)) {
-        int error = bring(p, i);
+        int error = bring(p, i, scratch);
 
         if (error != 0)
             atomic_store(&p->error, error);
     }
+    free(scratch);
 }
 
 /* No more threads than there is work for: an export asks for one tensor after
@@ -174,6 +212,16 @@ static bool is_whole(const struct pass *p)
     return is.hi == want->hi && is.lo == want->lo;
 }
 
+/* -1 if it cannot be opened again: the mapping does without. */
+static int open_shard(const struct bn_ckpt *c, const char *name)
+{
+    char *path = bn_path_join(c->path, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    free(path);
+    return fd;
+}
+
 static int run(struct pass *p, const struct bn_ckpt *c,
                struct bn_ckpt_runs *runs, struct bn_err *err)
 {
@@ -186,9 +234,11 @@ static int run(struct pass *p, const struct bn_ckpt *c,
     p->hash = BN_NEWN(struct bn_hash, p->pieces + 1);
     if (runs != NULL)
         p->run = BN_NEWN(struct bn_ckpt_run, (size_t)p->parts * p->pieces + 1);
-    read_ahead(p->map);
-    bn_parallel(workers > 0 ? workers : 1, work, p);
     bn_ckpt_shard_name(p->shard, name);
+    p->fd = is_cold(p->map) ? open_shard(c, name) : -1;
+    bn_parallel(workers > 0 ? workers : 1, work, p);
+    if (p->fd >= 0)
+        close(p->fd);
     if (p->error != 0)
         rc = bn_fail(err, bn_err_from_errno(p->error), "cannot read '%s/%s': "
                      "%s", c->path, name, strerror(p->error));

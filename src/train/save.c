@@ -68,7 +68,7 @@ static bool in_background(pthread_t *id, void *(*run)(void *), void *arg)
  * a save waits for. Once training has stopped nobody is before it. */
 static void give_way(void)
 {
-    enum { NICE = 10 };
+    enum { NICE = 15 };
 
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 }

@@ -116,6 +116,7 @@ def files():
             take(word, ours(word))
         if peer:
             take("torch-load", peer.load_cold())
+        ours("load-warm")  # into the page cache, out of which "read" put it
         for word in ("load-warm", "restore-warm", "read-warm"):
             take(word, ours(word))
         if peer:
