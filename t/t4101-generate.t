@@ -190,6 +190,8 @@ test_expect_success 'the longest prompt there is gets one token' '
 test_expect_success 'wrong options are refused' '
     refused 64 "give a prompt, or a file" &&
     refused 64 "not both" --input rows a &&
+    echo "{\"prompt\": \"a\"}" >p.jsonl &&
+    refused 64 "continued as text; write --input p.jsonl" p.jsonl &&
     refused 64 "did you mean '\''--temperature'\''" --temprature 1 a &&
     refused 64 "temperature is -1" --temperature -1 a &&
     refused 64 "top-p is 0" --top-p 0 a &&

@@ -197,6 +197,15 @@ static int check_args(struct job *j, enum bn_dtype *t, struct bn_err *err)
         return bn_fail(err, BN_ERR_USAGE, "%s", a->input != NULL
                        ? "give prompts or --input, not both"
                        : "give a prompt, or a file of them with --input");
+    for (size_t i = 0; i < a->operands.n; i++) {
+        const char *ending = strrchr(a->operands.v[i], '.');
+
+        if (ending != NULL && strcmp(ending, ".jsonl") == 0
+            && access(a->operands.v[i], F_OK) == 0)
+            return bn_fail(err, BN_ERR_USAGE, "'%s' would be continued as "
+                           "text; write --input %s for the prompts in it",
+                           a->operands.v[i], a->operands.v[i]);
+    }
     if (a->chat && a->input != NULL)
         return bn_fail(err, BN_ERR_USAGE, "--chat is for prompts of the "
                        "command line; rows of a file say 'messages'");
