@@ -155,31 +155,66 @@ static struct bn_yaml word(struct bn_place at, const char *text)
                              .quoted = true };
 }
 
-/* The run with the first 'n' settings, and its group. */
-static struct bn_run *make(struct build *b, struct bn_point *pt, size_t n,
-                           struct bn_problems *p)
+/* The run with the first 'n' settings. */
+static struct bn_run *make(const struct bn_sweep *s, const struct bn_point *pt,
+                           size_t n, struct bn_problems *p)
 {
-    struct bn_run_parts parts = { .base = bn_sweep_base(b->s),
+    struct bn_run_parts parts = { .base = bn_sweep_base(s),
                                   .settings = pt->settings, .nsettings = n };
-    struct bn_run *run = bn_run_make(&parts, p);
-    if (run)
-        pt->group = hash_of(run, group_keys, BN_COUNT(group_keys));
+    return bn_run_make(&parts, p);
+}
+
+/* What every point's run has of the sweep; settings point into it. */
+struct own {
+    char *dir;
+    struct bn_yaml out, name;
+};
+
+/* Set it behind the point's own settings; returns how many there are. */
+static size_t set_own(const struct bn_sweep *s, const struct bn_point *pt,
+                      struct own *o)
+{
+    o->dir = bn_point_dir(s, pt);
+    o->out = word(pt->at, o->dir);
+    o->name = word(pt->at, pt->name);
+    pt->settings[pt->n] = (struct bn_setting){ "output_dir", &o->out };
+    pt->settings[pt->n + 1] = (struct bn_setting){ "run_name", &o->name };
+    return pt->n + 2;
+}
+
+struct bn_run *bn_point_run(const struct bn_sweep *s,
+                            const struct bn_point *pt, struct bn_problems *p)
+{
+    struct own o;
+    size_t n = set_own(s, pt, &o);
+    struct bn_run *run = make(s, pt, n, p);
+
+    free(o.dir);
     return run;
+}
+
+static struct bn_hash group_of(const struct bn_run *run)
+{
+    return hash_of(run, group_keys, BN_COUNT(group_keys));
 }
 
 /* The same with what asha needs: points are compared within their group, so
  * that one has to be known first. */
-static struct bn_run *make_asha(struct build *b, struct bn_point *pt, size_t n,
+static struct bn_run *make_asha(const struct bn_sweep *s,
+                                const struct bn_point *pt,
                                 struct bn_problems *p)
 {
-    const struct bn_sweep *s = b->s;
     struct bn_problems none = { 0 };
     struct bn_setting *set = pt->settings;
+    struct bn_run *plain = bn_point_run(s, pt, &none);
+    struct bn_hash group = plain ? group_of(plain) : (struct bn_hash){ 0 };
     char hex[BN_HASH_HEX], number[24], *root = bn_sweep_asha_dir(s), *dir;
+    struct own o;
+    size_t n = set_own(s, pt, &o);
 
-    bn_run_free(make(b, pt, n, &none));
+    bn_run_free(plain);
     bn_problems_release(&none);
-    dir = bn_path_join(root, bn_hash_hex(pt->group, hex));
+    dir = bn_path_join(root, bn_hash_hex(group, hex));
     snprintf(number, sizeof(number), "%lld", (long long)s->asha_reduction);
     struct bn_yaml where = word(pt->at, dir), by = word(pt->at, number);
     struct bn_yaml metric = word(pt->at, s->rank_by);
@@ -190,53 +225,32 @@ static struct bn_run *make_asha(struct build *b, struct bn_point *pt, size_t n,
     set[n++] = (struct bn_setting){ "asha_reduction", &by };
     if (s->rank_by)
         set[n++] = (struct bn_setting){ "asha_metric", &metric };
-    struct bn_run *run = make(b, pt, n, p);
+    struct bn_run *run = make(s, pt, n, p);
     free(root);
     free(dir);
+    free(o.dir);
     return run;
 }
 
 static void build_point(struct build *b, size_t i)
 {
-    struct bn_sweep *s = b->s;
-    struct bn_point *pt = &s->points[i];
-    char *dir = bn_point_dir(s, pt);
-    struct bn_yaml out = word(pt->at, dir), name = word(pt->at, pt->name);
+    const struct bn_sweep *s = b->s;
+    struct bn_point *pt = &b->s->points[i];
     bool asha = s->scheduler == BN_SCHEDULER_ASHA && s->asha_rungs.n > 0;
+    struct bn_run *run = asha ? make_asha(s, pt, &b->problems[i])
+                              : bn_point_run(s, pt, &b->problems[i]);
 
-    pt->settings[pt->n] = (struct bn_setting){ "output_dir", &out };
-    pt->settings[pt->n + 1] = (struct bn_setting){ "run_name", &name };
-    struct bn_run *run = asha ? make_asha(b, pt, pt->n + 2, &b->problems[i])
-                              : make(b, pt, pt->n + 2, &b->problems[i]);
-    if (run) {
-        pt->run_yaml = bn_run_yaml(run);
-        pt->hash = bn_hash_bytes(pt->run_yaml, strlen(pt->run_yaml));
-        pt->inputs = hash_of(run, input_keys, BN_COUNT(input_keys));
-        pt->data = hash_set(pt, pt->n, b->data_keys);
-        pt->memory = hash_set(pt, pt->n, b->memory_keys);
-        pt->checkpoints = checkpoints_of(run);
-        pt->max_steps = run->optim.max_steps;
-        bn_run_free(run);
-    }
-    free(dir);
-}
-
-struct bn_run *bn_point_run(const struct bn_sweep *s,
-                            const struct bn_point *pt, struct bn_problems *p)
-{
-    struct bn_setting *set = BN_NEWN(struct bn_setting, pt->n + 2);
-    char *dir = bn_point_dir(s, pt);
-    struct bn_yaml out = word(pt->at, dir), name = word(pt->at, pt->name);
-
-    memcpy(set, pt->settings, pt->n * sizeof(*set));
-    set[pt->n] = (struct bn_setting){ "output_dir", &out };
-    set[pt->n + 1] = (struct bn_setting){ "run_name", &name };
-    struct bn_run_parts parts = { .base = bn_sweep_base(s), .settings = set,
-                                  .nsettings = pt->n + 2 };
-    struct bn_run *run = bn_run_make(&parts, p);
-    free(set);
-    free(dir);
-    return run;
+    if (run == NULL)
+        return;
+    pt->run_yaml = bn_run_yaml(run);
+    pt->hash = bn_hash_bytes(pt->run_yaml, strlen(pt->run_yaml));
+    pt->group = group_of(run);
+    pt->inputs = hash_of(run, input_keys, BN_COUNT(input_keys));
+    pt->data = hash_set(pt, pt->n, b->data_keys);
+    pt->memory = hash_set(pt, pt->n, b->memory_keys);
+    pt->checkpoints = checkpoints_of(run);
+    pt->max_steps = run->optim.max_steps;
+    bn_run_free(run);
 }
 
 static void build_share(void *arg, int index)

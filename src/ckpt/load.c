@@ -48,20 +48,6 @@ static size_t piece(const struct pass *p, size_t i, size_t *from)
                                                    : BN_CKPT_PIECE;
 }
 
-/* madvise of the pages with bytes [from, from + n) of a mapping, as far as it
- * goes. */
-static int advise(const struct bn_map *map, size_t from, size_t n, int how)
-{
-    size_t page = (size_t)sysconf(_SC_PAGE_SIZE), end = from + n;
-
-    from = from / page * page;
-    if (end > map->len)
-        end = map->len;
-    return end <= from ? 0
-                       : madvise((void *)(uintptr_t)(map->data + from),
-                                 end - from, how);
-}
-
 /* Whether some of a file is not in the page cache, by looking at a few of its
  * pages. */
 static bool is_cold(const struct bn_map *map)
@@ -82,8 +68,18 @@ static bool is_cold(const struct bn_map *map)
 int bn_ckpt_fetch(const struct bn_map *map, size_t from, size_t n)
 {
 #ifdef MADV_POPULATE_READ
-    if (advise(map, from, n, MADV_POPULATE_READ) < 0 && errno != EINVAL)
+    size_t page = (size_t)sysconf(_SC_PAGE_SIZE), end = from + n;
+
+    from = from / page * page;
+    if (end > map->len)
+        end = map->len;
+    if (end > from
+        && madvise((void *)(uintptr_t)(map->data + from), end - from,
+                   MADV_POPULATE_READ) < 0
+        && errno != EINVAL)
         return errno == EFAULT ? EIO : errno;
+#else
+    (void)map, (void)from, (void)n;
 #endif
     return 0;
 }
