@@ -50,17 +50,6 @@ cudaError_t cudaFreeHost(void *p)
     return cudaSuccess;
 }
 
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
-                                     const void *p)
-{
-    a->type = bn_emu_is_device(p, 0) ? cudaMemoryTypeDevice
-                                     : cudaMemoryTypeUnregistered;
-    for (const struct pinned *b = pinned; b != NULL; b = b->next)
-        if ((const char *)p >= b->p && (const char *)p < b->p + b->size)
-            a->type = cudaMemoryTypeHost;
-    return cudaSuccess;
-}
-
 static bool is_pinned(const void *p, size_t n)
 {
     const char *c = p;
@@ -69,6 +58,16 @@ static bool is_pinned(const void *p, size_t n)
         if (c >= a->p && c + n <= a->p + a->size)
             return true;
     return false;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
+                                     const void *p)
+{
+    a->type = bn_emu_is_device(p, 0) ? cudaMemoryTypeDevice
+                                     : cudaMemoryTypeUnregistered;
+    if (is_pinned(p, 1))
+        a->type = cudaMemoryTypeHost;
+    return cudaSuccess;
 }
 
 static cudaError_t copy(void *dst, const void *src, size_t n,

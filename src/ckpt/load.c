@@ -192,7 +192,7 @@ static int workers_for(const struct pass *p)
 
     if (!p->hashed)
         most = bn_reshard_copy(p->reshard, 0, most, NULL, NULL, NULL);
-    size_t n = (most * sizeof(float) + BN_CKPT_PIECE - 1) / BN_CKPT_PIECE;
+    size_t n = bn_ckpt_pieces(most * sizeof(float));
     cpus = cpus < WORKERS ? cpus : WORKERS;
     return n < (size_t)cpus ? (int)n : cpus;
 }

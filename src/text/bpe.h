@@ -82,22 +82,15 @@ static inline uint32_t bn_bpe_hash(uint32_t left, uint32_t right)
     return (uint32_t)(h >> 32);
 }
 
-/* False: no pair with this hash merges. */
-static inline bool bn_bpe_maybe(const struct bn_bpe *b, uint32_t hash)
-{
-    uint32_t bit = hash >> b->maybe_shift;
-
-    return b->maybe[bit / 64] >> bit % 64 & 1;
-}
-
 /* Rank of the merge of two symbols, BN_BPE_NO_RANK if there is none. */
 static inline uint32_t bn_bpe_rank(const struct bn_bpe *b, uint32_t left,
                                    uint32_t right)
 {
     uint64_t key = (uint64_t)left << BN_BPE_ID_BITS | right;
-    uint32_t h = bn_bpe_hash(left, right), i = h & b->pair_mask;
+    uint32_t h = bn_bpe_hash(left, right), bit = h >> b->maybe_shift;
+    uint32_t i = h & b->pair_mask;
 
-    if (!bn_bpe_maybe(b, h))
+    if ((b->maybe[bit / 64] >> bit % 64 & 1) == 0)
         return BN_BPE_NO_RANK;
     for (;;) {
         uint64_t v = b->pairs[i];
