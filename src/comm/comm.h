@@ -28,6 +28,10 @@ struct bn_comm {
 
 struct bn_comm_ops {
     const char *name; /* "self", "mpi", "nccl" */
+    /* Calls on device memory take their place behind what the device has to
+     * do, and do not wait for it; so those on host memory, which do, are kept
+     * out of a step. */
+    bool enqueues;
     /* buf[n] = op over ranks of buf[n]; F32, BF16 (added in float), F64, I64 */
     int (*allreduce)(struct bn_comm *c, void *buf, enum bn_dtype type,
                      size_t n, enum bn_comm_op op, struct bn_err *err);

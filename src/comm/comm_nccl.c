@@ -278,6 +278,7 @@ static void destroy(struct bn_comm *c);
 
 static const struct bn_comm_ops nccl_ops = {
     .name = "nccl",
+    .enqueues = true,
     .allreduce = allreduce,
     .reduce_scatter = reduce_scatter,
     .reduce = reduce,

@@ -92,6 +92,9 @@ static int run_staged(struct bn_nccl_group *g, struct bn_nccl_call *k,
     struct bn_nccl *w = g->w;
     cudaError_t e = cudaSuccess;
 
+    if (w->dev->queueing)
+        return bn_fail(err, BN_ERR_BUG, "%s of host memory in the middle of a "
+                       "step", k->what);
     k->in = w->scratch;
     k->out = w->scratch + BN_NCCL_STAGE;
     if (in > 0)

@@ -144,6 +144,11 @@ int bn_tokens_group(const struct bn_tokens *ts);
 /* Example i < count, borrowed from 'ts'; ex->index is i. */
 void bn_tokens_get(const struct bn_tokens *ts, uint64_t i,
                    struct bn_example *ex);
+/* What a batch of example i alone, built with 'flags', has as seq[].ntok:
+ * ntok[bn_tokens_group(ts)]. Reads the index alone, so that every rank can
+ * count what the others have. */
+void bn_tokens_targets(const struct bn_tokens *ts, uint64_t i, int flags,
+                       int *ntok);
 /* Tokens of example i in a packed batch (prompt + both answers). */
 uint32_t bn_tokens_length(const struct bn_tokens *ts, uint64_t i);
 /* The most that bn_tokens_length gives. */

@@ -154,6 +154,20 @@ void bn_tokens_get(const struct bn_tokens *ts, uint64_t i,
     ex->nrejected = (int32_t)e->nrejected;
 }
 
+void bn_tokens_targets(const struct bn_tokens *ts, uint64_t i, int flags,
+                       int *ntok)
+{
+    const struct bn_tokens_entry *e = &ts->entry[i];
+
+    if (ts->meta.group == 1) {
+        ntok[0] = (int)e->targets;
+        return;
+    }
+    ntok[0] = flags & BN_BATCH_SCORE_PROMPT ? (int)e->n - 1 : 0;
+    ntok[1] = (int)e->nchosen;
+    ntok[2] = (int)e->nrejected;
+}
+
 uint32_t bn_tokens_length(const struct bn_tokens *ts, uint64_t i)
 {
     const struct bn_tokens_entry *e = &ts->entry[i];

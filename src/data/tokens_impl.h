@@ -11,7 +11,7 @@
 
 /* Raise it with every change of the format, and of what any rule makes of
  * any row: it is part of the cache key. */
-enum { BN_TOKENS_VERSION = 3 };
+enum { BN_TOKENS_VERSION = 4 };
 
 /* One example in train.idx or eval.idx. Its tokens are ids[start ..), the
  * prompt or text first, then the chosen, then the rejected answer. */
@@ -21,6 +21,8 @@ struct bn_tokens_entry {
     uint64_t line; /* where the row begins, from 1 */
     uint32_t file;
     uint32_t n, nchosen, nrejected;
+    uint32_t targets; /* of the text, or of both answers */
+    uint32_t unused;
 };
 
 /* A part of a set: train or eval. */

@@ -93,12 +93,13 @@ static void add_example(const struct bn_worker *w, struct bn_part *p,
         e.nrejected = (uint32_t)x->rejected.n;
         add_ids(p, &x->chosen);
         add_ids(p, &x->rejected);
-        p->stats.targets += e.nchosen + e.nrejected;
+        e.targets = e.nchosen + e.nrejected;
     } else {
         bn_grow(&p->mask, &p->mask_cap, p->ids.n, 1);
         memcpy(p->mask + e.start, x->mask, x->ids.n);
-        p->stats.targets += count_ones(x->mask, x->ids.n);
+        e.targets = (uint32_t)count_ones(x->mask, x->ids.n);
     }
+    p->stats.targets += e.targets;
     longest = e.n + (e.nchosen > e.nrejected ? e.nchosen : e.nrejected);
     if (longest > p->stats.longest)
         p->stats.longest = longest;

@@ -151,6 +151,8 @@ bool bn_cuda_may_wait(struct bn_dev *d, const char *what)
 {
     if (!d->failed && bn_cuda_of(d)->graph != NULL)
         bn_dev_fail(d, BN_ERR_BUG, "%s in the middle of a graph", what);
+    else if (!d->failed && d->queueing)
+        bn_dev_fail(d, BN_ERR_BUG, "%s in the middle of a step", what);
     return !d->failed;
 }
 

@@ -249,6 +249,9 @@ struct bn_dev {
      * the order in which products read it, as large as the matrix. Set before
      * the first mat_changed; the same bits. */
     bool keep_packed;
+    /* A step is being enqueued: a call that waits for a GPU is a failure, but
+     * for the slots that run on the CPU. */
+    bool queueing;
     size_t fed; /* room that from_host would have taken in a graph so far */
     _Atomic bool failed; /* set after 'err' is */
     struct bn_err err;   /* the first failure */

@@ -48,35 +48,30 @@ static int build(const struct bn_trainer *t, uint64_t first, int n,
 }
 
 /* Denominators are needed before the first batch is run: a pass over the
- * lengths alone, once, for the set stays as it is. Collective. */
-static int denominators(struct bn_trainer *t, const struct share *s,
-                        struct bn_err *err)
+ * index, once, for the set stays as it is. */
+static void denominators(struct bn_trainer *t, uint64_t n)
 {
     struct bn_loss_denom d = {0};
-    uint64_t first;
-    double v[2];
 
     if (t->eval_counted)
-        return 0;
-    for (uint64_t i = 0;; i++) {
-        int n = batch_at(s, i, &first);
-        struct bn_batch b;
-
-        /* The loop after this one agrees on a signal. */
-        if (n == 0 || bn_stop_signal() != 0)
-            break;
-        bn_observe_poll();
-        if (build(t, first, n, &b, err) < 0)
-            return -1;
-        bn_step_count(t->loss, &b, &d);
-        bn_batch_release(&b);
-    }
-    v[0] = d.tokens;
-    v[1] = d.examples;
-    if (bn_step_sum(t->mesh, v, 2, err) < 0)
-        return -1;
-    t->eval_denom = (struct bn_loss_denom){v[0], v[1]};
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        bn_step_count(t, t->eval, i, &d);
+    t->eval_denom = d;
     t->eval_counted = true;
+}
+
+/* The metrics of all, which only the last stage of a pipeline has: every rank
+ * gets their sum. */
+static int sum(const struct bn_mesh *mesh, double *metrics, struct bn_err *err)
+{
+    struct bn_comm *over[] = {mesh->dp.comm, mesh->pp.comm};
+
+    for (int i = 0; i < 2; i++)
+        if (over[i]->size > 1
+            && over[i]->ops->allreduce(over[i], metrics, BN_F64,
+                                       BN_LOSS_MAX_KEYS, BN_SUM, err) < 0)
+            return -1;
     return 0;
 }
 
@@ -128,8 +123,7 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
     uint64_t first;
 
     memset(metrics, 0, BN_LOSS_MAX_KEYS * sizeof(*metrics));
-    if (denominators(t, &s, err) < 0)
-        return -1;
+    denominators(t, s.n);
     *examples = t->eval_denom.examples;
     *stopped = false;
     if (t->mesh->world->rank == 0)
@@ -150,5 +144,5 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
     bn_progress_end();
     if (*stopped)
         return 0;
-    return bn_step_sum_metrics(t->mesh, metrics, err);
+    return sum(t->mesh, metrics, err);
 }

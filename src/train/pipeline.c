@@ -1,5 +1,6 @@
 #include "config.h"
 #include "train/pipeline.h"
+#include "base/clock.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "base/signal.h"
@@ -43,6 +44,7 @@ struct run {
     bool cut;       /* 'n' is fewer than there were */
     bool agreed;    /* on whether the step is dropped, which is 'dropped' */
     bool dropped;
+    double *spent; /* computing, by this rank; NULL: not measured */
 };
 
 static bool is_first(const struct run *r)
@@ -217,11 +219,30 @@ static int run_forward(struct run *r, int k, struct bn_err *err)
     return bn_head_queue(t->model, &t->head, b, a->y_f, a->d_y, &job, err);
 }
 
+/* What is measured is between two waits for the device. */
+static double begin_measure(const struct run *r)
+{
+    if (r->spent == NULL)
+        return 0;
+    r->t->dev->op.sync(r->t->dev);
+    return bn_now();
+}
+
+static void end_measure(const struct run *r, double began)
+{
+    if (r->spent == NULL)
+        return;
+    r->t->dev->op.sync(r->t->dev);
+    *r->spent += bn_now() - began;
+}
+
 static int forward(struct run *r, int k, struct bn_err *err)
 {
     enum bn_time was = bn_times_enter(BN_TIME_FORWARD);
+    double began = begin_measure(r);
     int rc = run_forward(r, k, err);
 
+    end_measure(r, began);
     bn_times_enter(was);
     return rc;
 }
@@ -236,7 +257,7 @@ static int run_backward(struct run *r, int k, struct bn_err *err)
     bn_crash_micro(k, r->n);
     if (last && agree(r, err) < 0)
         return -1;
-    if (last && !r->dropped && t->model->shard == NULL
+    if (last && !r->dropped && t->model->shard == NULL && r->spent == NULL
         && t->run->mesh.overlap_grad_reduce) {
         t->model->made.f = bn_optim_made;
         t->model->made.arg = t->optim;
@@ -249,8 +270,10 @@ static int run_backward(struct run *r, int k, struct bn_err *err)
 static int backward(struct run *r, int k, struct bn_err *err)
 {
     enum bn_time was = bn_times_enter(BN_TIME_BACKWARD);
+    double began = begin_measure(r);
     int rc = run_backward(r, k, err);
 
+    end_measure(r, began);
     bn_times_enter(was);
     return rc;
 }
@@ -295,34 +318,59 @@ static int one_f_one_b(struct run *r, int *at, struct bn_err *err)
     return 0;
 }
 
+/* All of m[n]; '*where' is the one that failed. */
+static int run_all(struct run *r, const struct bn_micro *m, int n, int *where,
+                   struct bn_err *err)
+{
+    int at = 0, rc;
+
+    r->all = m;
+    /* Empty ones are empty on all stages: they hold the same data. */
+    r->m = BN_NEWN(const struct bn_micro *, (size_t)n);
+    for (int i = 0; i < n; i++)
+        if (m[i].whole.ntok > 0)
+            r->m[r->n++] = &m[i];
+    r->depth = bn_sizes_depth(r->t->mesh, r->n);
+    int mine = r->n;
+    rc = mine > 0 ? one_f_one_b(r, &at, err) : 0;
+    bn_crash_micro(0, 0);
+    if (rc < 0)
+        *where = (int)(r->m[at] - m);
+    /* The other data-parallel ranks may have more that are not empty. */
+    for (int i = mine; i < n && rc == 0; i++) {
+        bn_model_backward_none(r->t->model);
+        rc = bn_dev_check(r->t->dev, err);
+    }
+    if (rc == 0)
+        rc = agree(r, err);
+    free(r->m);
+    return rc;
+}
+
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
                       bool full, int *where, bool *stopped, struct bn_err *err)
 {
-    struct run r = {.t = t, .pp = t->mesh->pp.comm, .all = m};
-    int at = 0, rc;
+    const struct bn_comm *world = t->mesh->world;
+    struct run r = {.t = t, .pp = t->mesh->pp.comm};
 
-    r.stoppable = n > 1 && (t->model->shard == NULL || full);
-    /* Empty ones are empty on all stages: they hold the same data. */
-    r.m = BN_NEWN(const struct bn_micro *, (size_t)n);
-    for (int i = 0; i < n; i++)
-        if (m[i].whole.ntok > 0)
-            r.m[r.n++] = &m[i];
-    r.depth = bn_sizes_depth(t->mesh, r.n);
-    int mine = r.n;
-    rc = mine > 0 ? one_f_one_b(&r, &at, err) : 0;
-    bn_crash_micro(0, 0);
-    if (rc < 0)
-        *where = (int)(r.m[at] - m);
-    /* The other data-parallel ranks may have more that are not empty. */
-    for (int i = mine; i < n && rc == 0; i++) {
-        bn_model_backward_none(t->model);
-        rc = bn_dev_check(t->dev, err);
-    }
-    if (rc == 0)
-        rc = agree(&r, err);
+    r.stoppable = n > 1 && (t->model->shard == NULL || full)
+                  && (world->size == 1 || !world->ops->enqueues);
+    int rc = run_all(&r, m, n, where, err);
+
     *stopped = r.dropped;
-    free(r.m);
     return rc;
+}
+
+int bn_pipeline_measure(struct bn_trainer *t, const struct bn_micro *m,
+                        double *seconds, struct bn_err *err)
+{
+    struct run r = {.t = t, .pp = t->mesh->pp.comm, .spent = seconds};
+    int where;
+
+    *seconds = 0;
+    if (t->head.acc != NULL)
+        bn_head_begin(t->model, &t->head);
+    return run_all(&r, m, 1, &where, err);
 }
 
 int bn_pipeline_forward(struct bn_trainer *t, const struct bn_micro *m,

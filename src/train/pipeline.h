@@ -26,10 +26,18 @@ void bn_micro_release(struct bn_micro *m);
  * stop signal that any rank sees between two micro-batches ends it, with
  * '*stopped' true on all: at once without a pipeline, else once what is under
  * way is through. Sharded gradients are summed in every pass: there only if
- * 'full', no data-parallel rank has an empty micro-batch. Collective over all
- * of the mesh. */
+ * 'full', no data-parallel rank has an empty micro-batch. Several ranks whose
+ * comm enqueues do not look for signals: they would wait for the device, and
+ * have enqueued the step long before it is done. Collective over all of the
+ * mesh. */
 int bn_pipeline_train(struct bn_trainer *t, const struct bn_micro *m, int n,
                       bool full, int *where, bool *stopped, struct bn_err *err);
+
+/* Forward and backward of one micro-batch alone, waiting for the device before
+ * and after: '*seconds' is what this rank computed, or 0 if it has no example
+ * of it. Gradients are spoilt. Collective over all of the mesh. */
+int bn_pipeline_measure(struct bn_trainer *t, const struct bn_micro *m,
+                        double *seconds, struct bn_err *err);
 
 /* Forward of one micro-batch; 'job' is used on the last stage, and waited for. */
 int bn_pipeline_forward(struct bn_trainer *t, const struct bn_micro *m,

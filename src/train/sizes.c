@@ -235,7 +235,7 @@ static struct bn_acts_size acts_size(const struct bn_sizes *l)
 }
 
 void bn_sizes_carve(const struct bn_sizes *l, const struct bn_model *m,
-                     struct bn_acts *a, struct bn_head *h,
+                     struct bn_acts *a, struct bn_head *h, double **sums,
                      struct bn_arena *arena)
 {
     const struct bn_shape_plan *s = &l->shape;
@@ -246,6 +246,7 @@ void bn_sizes_carve(const struct bn_sizes *l, const struct bn_model *m,
     if (m->params.part.has_head)
         bn_head_init(h, m, s->chunk_rows, s->max_scores, s->max_seqs,
                      l->training, arena);
+    *sums = bn_arena_get(arena, BN_STEP_SUMS * sizeof(**sums));
 }
 
 static int chunk_rows(const struct bn_sizes *l, const struct bn_model *m)
@@ -264,12 +265,13 @@ size_t bn_sizes_work_bytes(struct bn_sizes *l, const struct bn_model *m)
 {
     struct bn_arena plan;
     struct bn_head h = {0};
+    double *sums;
     struct bn_acts *a = BN_NEWN(struct bn_acts, (size_t)l->nacts);
 
     if (m->params.part.has_head)
         l->shape.chunk_rows = chunk_rows(l, m);
     bn_arena_plan(&plan, "activations");
-    bn_sizes_carve(l, m, a, &h, &plan);
+    bn_sizes_carve(l, m, a, &h, &sums, &plan);
     for (int i = 0; i < l->nacts; i++)
         bn_acts_release(&a[i]);
     bn_head_release(&h);

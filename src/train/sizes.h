@@ -70,9 +70,13 @@ size_t bn_sizes_state_bytes(const struct bn_sizes *l);
 /* Bytes of the arena of activations and the head, of a model made (or only
  * planned) with this layout. */
 size_t bn_sizes_work_bytes(struct bn_sizes *l, const struct bn_model *m);
-/* Lay out a[nacts] and, where the rank has it, the head. */
+/* What a step comes to over all of the mesh: the metrics of the loss, then
+ * tokens and FLOPs. */
+enum { BN_STEP_SUMS = BN_LOSS_MAX_KEYS + 2 };
+
+/* Lay out a[nacts], sums[BN_STEP_SUMS] and, where the rank has it, the head. */
 void bn_sizes_carve(const struct bn_sizes *l, const struct bn_model *m,
-                     struct bn_acts *a, struct bn_head *h,
+                     struct bn_acts *a, struct bn_head *h, double **sums,
                      struct bn_arena *arena);
 
 /* Micro-batches that a pipeline stage has in flight, of 'n' in a step. */

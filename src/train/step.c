@@ -11,32 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Which of an example's tokens are scored. */
+static int flags_of(const struct bn_trainer *t)
+{
+    return t->run->loss.nll_span == BN_RUN_NLL_FULL ? BN_BATCH_SCORE_PROMPT
+                                                    : 0;
+}
+
 int bn_step_batch(const struct bn_trainer *t, const struct bn_tokens *set,
                   const uint64_t *index, int n, struct bn_batch *b,
                   struct bn_err *err)
 {
     struct bn_example *ex = BN_NEWN(struct bn_example, (size_t)n);
-    int flags = t->run->loss.nll_span == BN_RUN_NLL_FULL
-                    ? BN_BATCH_SCORE_PROMPT
-                    : 0;
     int rc;
 
     for (int i = 0; i < n; i++)
         bn_tokens_get(set, index[i], &ex[i]);
-    rc = bn_batch_build(b, bn_tokens_group(set), ex, n, flags, err);
+    rc = bn_batch_build(b, bn_tokens_group(set), ex, n, flags_of(t), err);
     free(ex);
     return rc;
 }
 
-void bn_step_count(const struct bn_loss *loss, const struct bn_batch *b,
-                   struct bn_loss_denom *d)
+void bn_step_count(const struct bn_trainer *t, const struct bn_tokens *set,
+                   uint64_t i, struct bn_loss_denom *d)
 {
-    int *ntok = BN_NEWN(int, (size_t)b->nseq);
+    int ntok[BN_LOSS_MAX_GROUP];
 
-    for (int i = 0; i < b->nseq; i++)
-        ntok[i] = b->seq[i].ntok;
-    loss->count(ntok, (size_t)b->nseq, d);
-    free(ntok);
+    bn_tokens_targets(set, i, flags_of(t), ntok);
+    t->loss->count(ntok, (size_t)t->loss->group, d);
 }
 
 void bn_step_where(const struct bn_tokens *set, const struct bn_batch *b,
@@ -83,91 +85,65 @@ static int build(struct bn_trainer *t, uint64_t step, struct micros *m,
         if (slots > 0)
             rc = bn_step_batch(t, t->train, index, slots, &k->whole, err);
         if (rc == 0)
-            bn_step_count(t->loss, &k->whole, &k->denom);
-        if (rc == 0)
             rc = bn_micro_split(t, k, err);
     }
     free(index);
     return rc;
 }
 
-int bn_step_sum(const struct bn_mesh *mesh, double *v, size_t n,
-                struct bn_err *err)
+/* What micro-batch i of the step has for the rank of 'p'. */
+static struct bn_loss_denom count_micro(const struct bn_trainer *t,
+                                        const struct bn_plan *p, uint64_t step,
+                                        int i)
 {
-    struct bn_comm *c = mesh->dp.comm;
+    struct bn_loss_denom d = {0};
+    int slots = bn_plan_slots(p, step, i);
 
-    if (c->size == 1)
-        return 0;
-    return c->ops->allreduce(c, v, BN_F64, n, BN_SUM, err);
+    for (int s = 0; s < slots; s++)
+        bn_step_count(t, t->train, bn_plan_example(p, step, i, s), &d);
+    return d;
 }
 
-int bn_step_sum_metrics(const struct bn_mesh *mesh, double *metrics,
-                        struct bn_err *err)
-{
-    struct bn_comm *pp = mesh->pp.comm;
+/* The counts of a whole step. */
+struct counts {
+    struct bn_loss_denom d;
+    int filled; /* micro-batches that are not empty */
+};
 
-    if (bn_step_sum(mesh, metrics, BN_LOSS_MAX_KEYS, err) < 0)
-        return -1;
-    if (pp->size == 1)
-        return 0;
-    return pp->ops->allreduce(pp, metrics, BN_F64, BN_LOSS_MAX_KEYS, BN_SUM,
-                              err);
+/* Every rank counts for all: they hold the same index of the data, and what
+ * one has is a function of the step. */
+static struct counts count(const struct bn_trainer *t, uint64_t step, int n)
+{
+    struct counts c = {0};
+    struct bn_plan p = t->plan;
+
+    for (p.dp_rank = 0; p.dp_rank < p.dp_size; p.dp_rank++)
+        for (int i = 0; i < n; i++) {
+            struct bn_loss_denom d = count_micro(t, &p, step, i);
+
+            c.d.tokens += d.tokens;
+            c.d.examples += d.examples;
+            c.filled += d.examples > 0;
+        }
+    return c;
 }
 
 /* What each micro-batch is divided by. exact: the counts of the whole step.
  * trl: those of the micro-batch, times the number of micro-batches there
- * are, which makes the step's loss the mean of the micro-batches' means.
- * '*full': no rank has an empty one. */
-static int denominators(struct bn_trainer *t, struct micros *m,
-                        double *examples, bool *full, struct bn_err *err)
+ * are, which makes the step's loss the mean of the micro-batches' means. */
+static void divide(const struct bn_trainer *t, uint64_t step,
+                   const struct counts *c, struct micros *m)
 {
-    double sum[3] = {0};
-
-    for (int i = 0; i < m->n; i++) {
-        const struct bn_loss_denom *d = &m->m[i].denom;
-
-        sum[0] += d->tokens;
-        sum[1] += d->examples;
-        sum[2] += d->examples > 0; /* micro-batches that are not empty */
-    }
-    if (bn_step_sum(t->mesh, sum, 3, err) < 0)
-        return -1;
-    *examples = sum[1];
-    *full = sum[2] == (double)m->n * t->mesh->dp.size;
-    bool trl = t->run->loss.loss_reduction == BN_RUN_REDUCE_TRL;
     for (int i = 0; i < m->n; i++) {
         struct bn_loss_denom *d = &m->m[i].denom;
 
-        if (trl) {
-            d->tokens *= sum[2];
-            d->examples *= sum[2];
-        } else {
-            *d = (struct bn_loss_denom){sum[0], sum[1]};
+        *d = c->d;
+        if (t->run->loss.loss_reduction == BN_RUN_REDUCE_TRL) {
+            *d = count_micro(t, &t->plan, step, i);
+            d->tokens *= c->filled;
+            d->examples *= c->filled;
         }
     }
-    return 0;
-}
-
-/* Sums over all data of what this rank's micro-batches came to. */
-static int reduce(struct bn_trainer *t, const struct micros *m,
-                  struct bn_step_result *r, struct bn_err *err)
-{
-    double v[2] = {0};
-
-    for (int i = 0; i < m->n; i++) {
-        const struct bn_batch *b = &m->m[i].whole;
-
-        v[0] += b->ntok;
-        if (b->ntok > 0)
-            v[1] += bn_batch_flops(&t->model->cfg,
-                                   bn_sizes_adapter(&t->sizes), b);
-    }
-    if (bn_step_sum(t->mesh, v, 2, err) < 0
-        || bn_step_sum_metrics(t->mesh, r->metrics, err) < 0)
-        return -1;
-    r->tokens = v[0];
-    r->flops = v[1];
-    return 0;
 }
 
 /* Name the rows of a step that ended in NaN or Inf. */
@@ -196,6 +172,7 @@ static int blame(struct bn_trainer *t, long step, const struct micros *m,
 struct mail {
     struct bn_loss_acc acc; /* zero on a stage without a head */
     double sq; /* of the gradient's norm */
+    double sums[BN_STEP_SUMS];
 };
 
 _Static_assert(sizeof(struct mail) <= BN_MAIL, "the box is too small");
@@ -204,21 +181,60 @@ struct step {
     struct bn_trainer *t;
     long number;
     const struct micros *m;
-    bool full;
+    bool full; /* no rank has an empty micro-batch */
     struct bn_step_result *r;
 };
 
-static int queue_update(struct bn_trainer *t, double lr, struct bn_err *err)
+/* What this rank's micro-batches came to into t->sums, and the sum of that
+ * over all of the mesh. */
+static int queue_sums(struct bn_trainer *t, const struct micros *m,
+                      struct bn_err *err)
+{
+    const struct bn_ops *op = &t->dev->op;
+    struct bn_comm *dp = t->mesh->dp.comm, *pp = t->mesh->pp.comm;
+    size_t keys = BN_LOSS_MAX_KEYS;
+    double own[BN_STEP_SUMS - BN_LOSS_MAX_KEYS] = {0}; /* tokens, FLOPs */
+
+    for (int i = 0; i < m->n; i++) {
+        const struct bn_batch *b = &m->m[i].whole;
+
+        own[0] += b->ntok;
+        if (b->ntok > 0)
+            own[1] += bn_batch_flops(&t->model->cfg,
+                                     bn_sizes_adapter(&t->sizes), b);
+    }
+    if (t->head.acc != NULL)
+        op->cast(t->dev, t->sums, BN_F64, t->head.acc->metrics, BN_F64, keys);
+    else
+        op->zero(t->dev, t->sums, keys * sizeof(*t->sums));
+    op->from_host(t->dev, t->sums + keys, BN_F64, own, BN_F64,
+                  BN_STEP_SUMS - keys);
+    if (dp->size > 1
+        && dp->ops->allreduce(dp, t->sums, BN_F64, BN_STEP_SUMS, BN_SUM, err)
+               < 0)
+        return -1;
+    /* Of the stages of a pipeline the last one has the metrics. */
+    return pp->size == 1 ? 0
+                         : pp->ops->allreduce(pp, t->sums, BN_F64, keys,
+                                              BN_SUM, err);
+}
+
+static int queue_update(struct bn_trainer *t, const struct micros *m,
+                        double lr, struct bn_err *err)
 {
     const struct bn_ops *op = &t->dev->op;
     enum bn_time was = bn_times_enter(BN_TIME_OPTIMIZER);
     int rc = bn_optim_queue(t->optim, lr, err);
 
+    if (rc == 0)
+        rc = queue_sums(t, m, err);
     if (t->head.acc != NULL)
         op->mail(t->dev, offsetof(struct mail, acc), t->head.acc,
                  sizeof(*t->head.acc));
     op->mail(t->dev, offsetof(struct mail, sq), t->optim->sq,
              sizeof(*t->optim->sq));
+    op->mail(t->dev, offsetof(struct mail, sums), t->sums,
+             BN_STEP_SUMS * sizeof(*t->sums));
     bn_times_enter(was);
     return rc;
 }
@@ -243,7 +259,7 @@ static int queue(void *arg, struct bn_err *err)
     if (s->r->dropped)
         return 0;
     s->r->lr = bn_schedule_lr(&t->schedule, s->number);
-    return queue_update(t, s->r->lr, err);
+    return queue_update(t, s->m, s->r->lr, err);
 }
 
 /* Wait for what was queued. A loss or a gradient that is not finite was seen
@@ -258,8 +274,9 @@ static int end(struct bn_trainer *t, long step, const struct micros *m,
     bn_times_enter(was);
     if (bn_dev_check(t->dev, err) < 0)
         return -1;
-    for (int k = 0; k < t->loss->nkeys; k++)
-        r->metrics[k] = mail->acc.metrics[k];
+    memcpy(r->metrics, mail->sums, sizeof(r->metrics));
+    r->tokens = mail->sums[BN_LOSS_MAX_KEYS];
+    r->flops = mail->sums[BN_LOSS_MAX_KEYS + 1];
     t->clamped += (long)mail->acc.clamped;
     int rc = bn_optim_end(t->optim, mail->sq, &r->grad_norm, err);
 
@@ -269,18 +286,30 @@ static int end(struct bn_trainer *t, long step, const struct micros *m,
     return rc < 0 ? blame(t, step, m, 0, m->n - 1, err) : 0;
 }
 
+static int queue_step(struct step *s, struct bn_err *err)
+{
+    struct bn_trainer *t = s->t;
+
+    t->dev->queueing = true;
+    int rc = bn_graphs_step(t->graphs, s->m->m, s->m->n, queue, s,
+                            &s->r->dropped, err);
+
+    t->dev->queueing = false;
+    return rc;
+}
+
 static int run_micros(struct bn_trainer *t, long step, struct micros *m,
                       struct bn_step_result *r, struct bn_err *err)
 {
+    struct counts c = count(t, (uint64_t)step, m->n);
     struct step s = {.t = t, .number = step, .m = m, .r = r};
 
-    if (denominators(t, m, &r->examples, &s.full, err) < 0
-        || bn_graphs_step(t->graphs, m->m, m->n, queue, &s, &r->dropped, err)
-               < 0)
+    s.full = c.filled == m->n * t->mesh->dp.size;
+    r->examples = c.d.examples;
+    divide(t, (uint64_t)step, &c, m);
+    if (queue_step(&s, err) < 0)
         return -1;
-    if (r->dropped)
-        return 0;
-    return end(t, step, m, r, err) < 0 ? -1 : reduce(t, m, r, err);
+    return r->dropped ? 0 : end(t, step, m, r, err);
 }
 
 int bn_trainer_step(struct bn_trainer *t, long step, struct bn_step_result *r,

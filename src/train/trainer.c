@@ -122,7 +122,8 @@ static int make_work(struct bn_trainer *t, struct bn_err *err)
         < 0)
         return -1;
     t->acts = BN_NEWN(struct bn_acts, (size_t)t->sizes.nacts);
-    bn_sizes_carve(&t->sizes, t->model, t->acts, &t->head, &t->work);
+    bn_sizes_carve(&t->sizes, t->model, t->acts, &t->head, &t->sums,
+                    &t->work);
     if (t->optim != NULL && t->head.acc != NULL)
         t->optim->taint = &t->head.acc->taint;
     return 0;

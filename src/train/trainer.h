@@ -38,6 +38,7 @@ struct bn_trainer {
     struct bn_graphs *graphs; /* of steps (graph.h); NULL: none are made */
     struct bn_acts *acts; /* [sizes.nacts]: micro-batches in flight */
     struct bn_head head;
+    double *sums; /* [BN_STEP_SUMS] of a step; device memory */
     struct bn_loss_denom eval_denom; /* of 'eval', once it was counted */
     bool eval_counted;
     char base[BN_HASH_HEX]; /* of the frozen model's weights; "": none is */
@@ -74,8 +75,9 @@ struct bn_step_result {
  * weights as they were before the step. A stop signal that any rank sees
  * between two micro-batches drops the step on all of them: weights and
  * optimizer are as they were before it, so that it is made anew, to the bit,
- * by whoever goes on. One that comes later finishes the step
- * (train/pipeline.h). Collective. */
+ * by whoever goes on. One that comes later finishes the step, and so does any
+ * where several ranks enqueue their steps as a whole (train/pipeline.h).
+ * Collective. */
 int bn_trainer_step(struct bn_trainer *t, long step,
                     struct bn_step_result *r, struct bn_err *err);
 

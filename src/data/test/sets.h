@@ -65,6 +65,23 @@ static inline void put(struct bn_str *b, int32_t id, int target)
     bn_str_addc(b, c);
 }
 
+/* The index counts what a batch of the example alone has. */
+static inline void targets_are_counted(const struct bn_tokens *ts, uint64_t i,
+                                       const struct bn_example *ex)
+{
+    for (int flags = 0; flags <= BN_BATCH_SCORE_PROMPT; flags++) {
+        struct bn_batch b;
+        int ntok[3];
+
+        bn_tokens_targets(ts, i, flags, ntok);
+        assert_int_equal(bn_batch_build(&b, bn_tokens_group(ts), ex, 1, flags,
+                                        NULL), 0);
+        for (int k = 0; k < b.nseq; k++)
+            assert_int_equal(ntok[k], b.seq[k].ntok);
+        bn_batch_release(&b);
+    }
+}
+
 static inline void is(const struct bn_tokens *ts, uint64_t i, const char *want)
 {
     struct bn_example ex;
@@ -73,6 +90,7 @@ static inline void is(const struct bn_tokens *ts, uint64_t i, const char *want)
     assert_true(i < bn_tokens_count(ts));
     bn_tokens_get(ts, i, &ex);
     assert_int_equal(ex.index, i);
+    targets_are_counted(ts, i, &ex);
     for (int k = 0; k < ex.n; k++)
         put(&b, ex.ids[k], ex.mask != NULL && ex.mask[k]);
     if (bn_tokens_group(ts) == 3) {

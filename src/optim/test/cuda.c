@@ -188,6 +188,24 @@ static void a_step_waits_for_nothing(void **state)
     tear_down(&f);
 }
 
+/* What waits all the same is found out. */
+static void a_wait_in_a_step_is_a_failure(void **state)
+{
+    struct fixture f;
+    struct bn_err err;
+    float x;
+
+    (void)state;
+    set_up(&f);
+    f.dev->queueing = true;
+    queue_step(&f);
+    must(bn_dev_check(f.dev, &err), &err);
+    f.dev->op.to_host(f.dev, &x, BN_F32, f.optim->master, BN_F32, 1);
+    assert_int_equal(bn_dev_check(f.dev, &err), -1);
+    assert_string_equal(err.text, "to_host in the middle of a step");
+    tear_down(&f);
+}
+
 /* A weight that is NaN: seen on the device, which changes nothing. */
 static void a_bad_step_leaves_all_as_it_was(void **state)
 {
@@ -275,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_waits_for_nothing),
+        cmocka_unit_test(a_wait_in_a_step_is_a_failure),
         cmocka_unit_test(a_bad_step_leaves_all_as_it_was),
         cmocka_unit_test(a_step_can_be_a_graph),
     };
