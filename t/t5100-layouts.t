@@ -96,6 +96,24 @@ test_expect_success 'layers split by hand: as the even split; the report says wh
     test_must_fail bn_train 2 no sft $pp=2 "pipeline_layer_split=[8]" &&
     grep "pipeline_layer_split is of 1 stages, and pipeline_parallel_size is 2" no.err
 '
+test_expect_success 'layers split by measured times: as by hand, and the same at a later start' '
+    measured="$pp=3 pipeline_layer_split=measured" &&
+    bn_train 3 measured orpo $measured &&
+    $compare orpo-1 measured 10 &&
+    split=$(sed -n "s/.*: \(pipeline_layer_split\): \(.*\), as measured$/\1=\2/p" \
+        measured.err) && test -n "$split" &&
+    bn_train 3 by-hand orpo $pp=3 "$split" &&
+    $compare --bits by-hand measured 10 &&
+    cmp by-hand/model/model.safetensors measured/model/model.safetensors &&
+    rm -r measured/model measured/metrics.jsonl &&
+    bn_train 3 measured orpo $measured &&
+    grep "pipeline_layer_split: .${split#*=?}, as measured before" measured.err &&
+    $compare --bits by-hand measured 10 &&
+    echo "[" >measured/stages.json &&
+    test_must_fail bn_train 3 measured orpo $measured &&
+    grep "error: .*measured splits (remove the file to measure anew): measured/stages.json:2:0: " \
+        measured.err
+'
 test_expect_success 'layouts that a model or a run does not admit are refused' '
     test_expect_code 64 burnish-train --set output_dir=no --set $tp=2 sft.yaml &&
     test_must_fail bn_train 3 no sft $tp=3 &&
@@ -141,6 +159,10 @@ test_expect_success 'planted: norms of rows that are not summed' '
     BN_MUTANT=norms bn_train 2 norms sft $tp=2 sequence_parallel=true \
         overlap_grad_reduce=false &&
     test_must_fail $compare sft-1 norms
+'
+test_expect_success 'planted: a head that is slow gets a stage for itself, if times are measured' '
+    BN_MUTANT=slow bn_train 3 slow orpo $pp=3 pipeline_layer_split=measured &&
+    grep "pipeline_layer_split: .4, 4, 1., as measured" slow.err
 '
 test_expect_success 'planted: denominators of one rank alone' '
     BN_MUTANT=denominator bn_train 2 denominator sft $batch=2 &&

@@ -85,7 +85,11 @@ test_expect_success 'the layers of each stage are said, as counted or as told' '
         --set config_name=big.json sft.yaml >out &&
     grep "^stage 0, tensor rank 0: layers 0 to 5$" out &&
     burnish plan --set output_dir=o --set $pp=2 --set pipeline_layer_split=[2,6] \
-        sft.yaml >out && grep "^stage 1, tensor rank 0: layers 2 to 7$" out
+        sft.yaml >out && grep "^stage 1, tensor rank 0: layers 2 to 7$" out &&
+    burnish plan --set output_dir=o --set $pp=2 \
+        --set pipeline_layer_split=measured sft.yaml >out &&
+    grep "^layers by size here: the run measures them" out &&
+    grep "^stage 0, tensor rank 0: layers 0 to 3$" out
 '
 test_expect_success 'layouts that fit are listed; none is an error' '
     burnish plan --ranks 8 --memory 1 --set output_dir=o sft.yaml >fits &&

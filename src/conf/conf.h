@@ -167,7 +167,7 @@ struct bn_run_mesh {
     int64_t data_parallel_size; /* 0: what the other axes leave */
     int64_t tensor_parallel_size, pipeline_parallel_size;
     int64_t context_parallel_size;
-    struct bn_run_list pipeline_layer_split; /* numbers; empty: by cost */
+    struct bn_run_list pipeline_layer_split; /* numbers, or "measured"; empty: by size */
     bool sequence_parallel;
     int64_t zero_stage;  /* 1 or 2 */
     bool overlap_grad_reduce;

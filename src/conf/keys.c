@@ -293,10 +293,11 @@ static const struct bn_conf_key keys[] = {
     {INT(mesh, pipeline_parallel_size), .dflt = "1", .min = 1,
      .max = 1 << 20, .unit = "ranks", .help = "ranks that share the layers"},
     {LIST(mesh, pipeline_layer_split), .unit = "layers",
-     .help = "layers of each pipeline stage, first to last; by default the"
-             " split whose costliest stage is cheapest, by the sizes of the"
-             " layers' and the head's matrices. A report of a run on CPUs says"
-             " which would be even by measured times"},
+     .help = "layers of each pipeline stage, first to last. measured: times a"
+             " micro-batch at the first start, splits by that, and keeps the"
+             " split in output_dir/stages.json for later starts of the same"
+             " layout. By default the split whose costliest stage is cheapest,"
+             " by the sizes of the layers' and the head's matrices"},
     {INT(mesh, context_parallel_size), .dflt = "1", .min = 1,
      .max = 1 << 20, .unit = "ranks",
      .help = "ranks that share every sequence"},

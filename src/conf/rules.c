@@ -371,13 +371,15 @@ static bool stages_split(const struct bn_run *r, struct bn_str *why)
     const struct bn_run_list *l = &r->mesh.pipeline_layer_split;
     long long stages = r->mesh.pipeline_parallel_size;
 
+    if (l->n == 1 && strcmp(l->v[0], "measured") == 0)
+        return false;
     for (size_t i = 0; i < l->n && why->len == 0; i++) {
         const char *t = l->v[i];
         size_t n = strlen(t);
 
         if (n == 0 || n > 6 || t[strspn(t, "0123456789")] || atol(t) < 1)
-            bn_str_addf(why, "pipeline_layer_split: '%s' is not a number of"
-                             " layers above 0", t);
+            bn_str_addf(why, "pipeline_layer_split: '%s' is neither a number of"
+                             " layers above 0 nor, alone, measured", t);
     }
     if (l->n > 0 && why->len == 0 && l->n != (size_t)stages)
         bn_str_addf(why, "pipeline_layer_split is of %zu stages, and"
@@ -514,7 +516,7 @@ static const struct rule {
      "sequence_parallel goes with tensor_parallel_size above 1.",
      sequence_tensor},
     {"stages-split", {"pipeline_layer_split", "pipeline_parallel_size"},
-     "pipeline_layer_split has a number of layers for each of"
+     "pipeline_layer_split is measured, or has a number of layers for each of"
      " pipeline_parallel_size stages.", stages_split},
     {"lora-only",
      {"lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora",

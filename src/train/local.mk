@@ -41,6 +41,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/saved.c src/train/saved.h \
 	src/train/score.c src/train/score.h \
 	src/train/session.c src/train/session.h \
+	src/train/stages_measured.c \
 	src/train/step.c src/train/step.h \
 	src/train/trainer.c src/train/trainer.h \
 	src/train/watch.c
@@ -86,7 +87,8 @@ src_train_test_mutant_LDADD = src/cmd/libcmd.a $(TRAIN_LIBS) $(DEVICE_LIBS)
 src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
 	-Wl,--wrap=bn_fold -Wl,--wrap=bn_pipeline_train \
 	-Wl,--wrap=bn_optim_made -Wl,--wrap=bn_seq_rows \
-	-Wl,--wrap=bn_optim_reduce -Wl,--wrap=bn_later_allgather
+	-Wl,--wrap=bn_optim_reduce -Wl,--wrap=bn_later_allgather \
+	-Wl,--wrap=bn_head_queue
 
 src_train_bench_bench_step_LDADD = $(CKPT_LIBS) $(DATA_LIBS)
 

@@ -9,6 +9,7 @@
 #include "train/device.h"
 #include "train/meet.h"
 #include "train/phase.h"
+#include "train/stages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,81 @@ static int name_base(struct bn_session *s, struct bn_err *err)
     return 0;
 }
 
+static int create_trainer(struct bn_session *s, int max_tokens,
+                          struct bn_err *err)
+{
+    s->trainer = bn_trainer_create(s->run, &s->cfg, s->train, s->eval,
+                                   max_tokens, s->dev, &s->mesh, err);
+    return bn_session_agree(s, s->trainer != NULL ? 0 : -1, NULL, err);
+}
+
+/* From now on the run says layers[stages]. */
+static void set_split(struct bn_session *s, const int *layers, const char *how)
+{
+    struct bn_run_list *l = &s->split.mesh.pipeline_layer_split;
+    struct bn_str text = {0};
+
+    s->split = *s->run;
+    s->run = &s->split;
+    *l = (struct bn_run_list){.n = (size_t)s->mesh.pp.size};
+    l->v = BN_NEWN(char *, l->n);
+    for (size_t i = 0; i < l->n; i++) {
+        l->v[i] = bn_asprintf("%d", layers[i]);
+        bn_str_addf(&text, "%s%d", i > 0 ? ", " : "", layers[i]);
+    }
+    if (s->info.rank == 0)
+        bn_info("pipeline_layer_split: [%s], %s", text.s, how);
+    bn_str_release(&text);
+}
+
+static void release_split(struct bn_session *s)
+{
+    struct bn_run_list *l = &s->split.mesh.pipeline_layer_split;
+
+    if (s->run != &s->split)
+        return;
+    for (size_t i = 0; i < l->n; i++)
+        free(l->v[i]);
+    free(l->v);
+}
+
+/* With the layers where they were measured to belong: the first time they are
+ * laid out by their sizes, measured, and laid out anew. */
+static int make_measured(struct bn_session *s, int max_tokens, int *layers,
+                         struct bn_err *err)
+{
+    int known = bn_stages_recall(s, layers, err);
+
+    if (known < 0)
+        return -1;
+    if (!known) {
+        if (create_trainer(s, max_tokens, err) < 0
+            || bn_session_agree(s, bn_stages_measure(s->trainer, layers, err),
+                                NULL, err) < 0
+            || bn_stages_remember(s, layers, err) < 0)
+            return -1;
+        bn_trainer_destroy(s->trainer);
+        s->trainer = NULL;
+    }
+    set_split(s, layers, known ? "as measured before" : "as measured");
+    return create_trainer(s, max_tokens, err);
+}
+
+static int make_trainer(struct bn_session *s, unsigned flags, int max_tokens,
+                        struct bn_err *err)
+{
+    int *layers;
+
+    if (!(flags & BN_SESSION_TRAIN) || !bn_stages_measured(s->run)
+        || s->mesh.pp.size == 1)
+        return create_trainer(s, max_tokens, err);
+    layers = BN_NEWN(int, (size_t)s->mesh.pp.size);
+    int rc = make_measured(s, max_tokens, layers, err);
+
+    free(layers);
+    return rc;
+}
+
 static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
                     struct bn_err *err)
 {
@@ -157,9 +233,7 @@ static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
     if (open_device(s, err) < 0 || open_ranks(s, err) < 0)
         return -1;
     bn_phase_set("load", 0);
-    s->trainer = bn_trainer_create(s->run, &s->cfg, s->train, s->eval,
-                                   max_tokens, s->dev, &s->mesh, err);
-    if (bn_session_agree(s, s->trainer != NULL ? 0 : -1, NULL, err) < 0)
+    if (make_trainer(s, flags, max_tokens, err) < 0)
         return -1;
     return name_base(s, err);
 }
@@ -223,5 +297,6 @@ void bn_session_close(struct bn_session *s, bool failed)
     bn_tokens_close(s->eval);
     bn_tokens_close(s->train);
     bn_tokenizer_close(s->tokenizer);
+    release_split(s);
     *s = (struct bn_session){0};
 }

@@ -10,7 +10,8 @@
 #include "train/trainer.h"
 
 struct bn_session {
-    const struct bn_run *run; /* borrowed */
+    const struct bn_run *run; /* borrowed, or &split */
+    struct bn_run split; /* the run with the layers of stages as measured */
     struct bn_model_config cfg;
     struct bn_tokenizer *tokenizer;
     struct bn_tokens *train, *eval;

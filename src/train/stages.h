@@ -5,8 +5,11 @@
 #include "train/observe.h"
 #include "train/sizes.h"
 
+/* pipeline_layer_split: measured */
+#define BN_STAGES_MEASURED "measured"
+
 /* Layers [*first, *end) of stage 'stage' of 'stages': as pipeline_layer_split
- * says, else by bn_part_stage. A split that is not one of this model over so
+ * says in numbers, else by bn_part_stage. A split that is not one of this model over so
  * many stages is an error (class usage). */
 int bn_stages_layers(const struct bn_run *run,
                      const struct bn_model_config *cfg, int stages, int stage,
@@ -18,6 +21,21 @@ int bn_stages_layers(const struct bn_run *run,
  * took in the first, with the embedding. */
 struct bn_stage_cost bn_stages_cost(const double *seconds, const int *layers,
                                     int stages);
+
+/* Whether the run wants a split that was measured. */
+bool bn_stages_measured(const struct bn_run *run);
+/* Run the first micro-batch through the stages as they are, a few times, and
+ * find the layers[stages] that would have been even by what that took, the
+ * same on every rank. Weights and optimizer stay as they are; gradients are
+ * spoilt. Collective. */
+int bn_stages_measure(struct bn_trainer *t, int *layers, struct bn_err *err);
+/* The split that this run's directory has for this model, layout, device and
+ * size of micro-batches: 1, or 0 if there is none, or -1 (class data for a
+ * file that is damaged). Collective. */
+int bn_stages_recall(struct bn_session *s, int *layers, struct bn_err *err);
+/* Keep it there. Collective. */
+int bn_stages_remember(struct bn_session *s, const int *layers,
+                       struct bn_err *err);
 
 /* Say what the stages of a CPU run took, and which split would have been even
  * by that; all[ranks] as gathered (observe.h). Nothing without stages. */

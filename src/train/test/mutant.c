@@ -1,5 +1,5 @@
 /* burnish-train with a fault planted by the linker (--wrap), for tests of the
- * tests: BN_MUTANT=lose|twice|sum|denominator|early|rows|norms|stale;
+ * tests: BN_MUTANT=lose|twice|sum|denominator|early|rows|norms|stale|slow;
  * unset: none.
  */
 #include "config.h"
@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int __real_bn_mesh_split(struct bn_batch *out, const struct bn_batch *whole,
                          int size, int rank, struct bn_err *err);
@@ -36,6 +37,13 @@ int __real_bn_seq_rows(const struct bn_mesh *mesh, int n);
 int __wrap_bn_seq_rows(const struct bn_mesh *mesh, int n);
 int __real_bn_optim_reduce(struct bn_optim *o, struct bn_err *err);
 int __wrap_bn_optim_reduce(struct bn_optim *o, struct bn_err *err);
+
+int __real_bn_head_queue(struct bn_model *m, struct bn_head *h,
+                         const struct bn_batch *b, const void *y, void *d_y,
+                         const struct bn_head_job *job, struct bn_err *err);
+int __wrap_bn_head_queue(struct bn_model *m, struct bn_head *h,
+                         const struct bn_batch *b, const void *y, void *d_y,
+                         const struct bn_head_job *job, struct bn_err *err);
 
 struct bn_later;
 void __real_bn_later_allgather(struct bn_later *l, void *out, size_t bytes,
@@ -107,6 +115,15 @@ void __wrap_bn_later_allgather(struct bn_later *l, void *out, size_t bytes,
                               stride);
 }
 #endif
+
+int __wrap_bn_head_queue(struct bn_model *m, struct bn_head *h,
+                         const struct bn_batch *b, const void *y, void *d_y,
+                         const struct bn_head_job *job, struct bn_err *err)
+{
+    if (planted("slow"))
+        usleep(200000);
+    return __real_bn_head_queue(m, h, b, y, d_y, job, err);
+}
 
 /* Early: gradients are summed before they are made. */
 void __wrap_bn_optim_made(void *optim, int layer)
