@@ -23,7 +23,7 @@ def times(path, limit):
     spent = {k: v for k, v in r.items() if k.startswith("time/")}
     wall = spent.pop("time/wall")
     print(f"{wall:.6f} s in all: {spent}")
-    assert len(spent) == 9, "nine activities"
+    assert len(spent) == 10, "ten activities"
     assert all(v >= 0 for v in spent.values())
     assert abs(sum(spent.values()) - wall) < 1e-6 * wall, "they do not add up"
     for name in ("forward", "backward", "optimizer", "data", "save", "start"):

@@ -13,8 +13,8 @@ static struct {
 const char *bn_time_name(enum bn_time what)
 {
     static const char *const names[BN_TIMES] = {
-        "start", "data",  "forward", "backward", "comm", "optimizer",
-        "eval",  "save",  "other",
+        "start",     "data",   "forward", "backward", "comm",
+        "optimizer", "device", "eval",    "save",     "other",
     };
 
     return names[what];

@@ -1,7 +1,8 @@
 /* Where the time of a run goes. At any moment the thread that works is in one
  * activity, so the seconds of all of them add up to the time since the
- * beginning. Host time: work that a GPU was given counts where the host
- * waits for it. For the thread that works alone.
+ * beginning. Host time: a GPU is given the work of a step in forward,
+ * backward and optimizer, and waited for in device. For the thread that works
+ * alone.
  */
 #ifndef BN_BASE_TIMES_H
 #define BN_BASE_TIMES_H
@@ -13,14 +14,15 @@ enum bn_time {
     BN_TIME_BACKWARD,
     BN_TIME_COMM, /* exposed: waiting for other ranks in a step */
     BN_TIME_OPTIMIZER,
+    BN_TIME_DEVICE, /* until a GPU has done a step; on a CPU it has */
     BN_TIME_EVAL, /* with its own waiting */
     BN_TIME_SAVE, /* what training pauses for */
     BN_TIME_OTHER,
     BN_TIMES,
 };
 
-/* "start", "data", "forward", "backward", "comm", "optimizer", "eval",
- * "save", "other" */
+/* "start", "data", "forward", "backward", "comm", "optimizer",
+ * "device", "eval", "save", "other" */
 const char *bn_time_name(enum bn_time what);
 
 /* All zero, in BN_TIME_START. */

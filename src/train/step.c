@@ -267,7 +267,7 @@ static int queue(void *arg, struct bn_err *err)
 static int end(struct bn_trainer *t, long step, const struct micros *m,
                struct bn_step_result *r, struct bn_err *err)
 {
-    enum bn_time was = bn_times_enter(BN_TIME_OPTIMIZER);
+    enum bn_time was = bn_times_enter(BN_TIME_DEVICE);
     const struct mail *mail = t->dev->op.collect(t->dev);
     int batch = mail->acc.batch;
 
