@@ -1,7 +1,7 @@
 #!/bin/sh
 # performance.sh MAKE OUT TARGET...: make the benchmarks one by one and write
-# their figures to OUT as a table; what OUT says of GPUs stays, from the line
-# "## GPU" on. Exits 1 if one of them failed.
+# their figures to OUT as a table; what OUT says of other machines stays, from
+# the first "## On " to the end. Exits 1 if one of them failed.
 set -eu
 make=$1 out=$2
 shift 2
@@ -18,9 +18,10 @@ done
     cat <<EOF
 # Performance
 
-Written by \`make bench\` on $(date -u +%Y-%m-%d), except the section GPU. A ratio
-is taken in one run, the two sides in turn, of the least times; above 1 is
-better than the peer. A figure below its target is marked.
+Written by \`make bench\` on $(date -u +%Y-%m-%d), except what is said of other
+machines, below. A ratio is taken in one run, the two sides in turn, of the
+least times; above 1 is better than the peer. A figure below its target is
+marked.
 
 $(uname -srm), $(LC_ALL=C lscpu | sed -n 's/^Model name: *//p' | head -n 1),
 $(nproc) CPUs, $(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo |
@@ -44,7 +45,7 @@ EOF
             printf '\nThis benchmark failed or fell short.\n'
     done
     echo
-    sed -n '/^## GPU/,$p' "$out"
+    sed -n '/^## On /,$p' "$out"
 } >"$tmp/out"
 mv "$tmp/out" "$out"
 echo "# written to $out"
