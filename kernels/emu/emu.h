@@ -76,11 +76,12 @@ int bn_emu_barrier(const char *file, int line, int value,
 struct bn_emu_lane {
     uint64_t word[4];
 };
-/* Leave 'mine', wait for all 32 lanes, give the 32 deposits. They stay valid
- * until this lane's next warp operation. */
+/* Leave the first bytes of 'mine', wait for all 32 lanes, give the 32
+ * deposits. They stay valid until this lane's next warp operation. */
 const struct bn_emu_lane *bn_emu_warp(const char *what, int line,
                                       unsigned mask,
-                                      const struct bn_emu_lane *mine);
+                                      const struct bn_emu_lane *mine,
+                                      size_t bytes);
 /* The block's static shared array of a place in the source. */
 void *bn_emu_shared(const char *file, int line, size_t bytes);
 void *bn_emu_shared_dynamic(void);

@@ -209,7 +209,7 @@ template <class T> static inline void __stcs(T *p, T v)
 #define __syncthreads_and(p) \
     bn_emu_barrier(__FILE__, __LINE__, (p) != 0, BN_EMU_AND)
 #define __syncwarp() \
-    ((void)bn_emu_warp("syncwarp", __LINE__, 0xffffffffu, nullptr))
+    ((void)bn_emu_warp("syncwarp", __LINE__, 0xffffffffu, nullptr, 0))
 
 static inline unsigned bn_emu_lane_id()
 {
@@ -223,8 +223,15 @@ static inline const bn_emu_lane *bn_emu_give(const char *what, int line,
     bn_emu_lane mine;
 
     static_assert(sizeof(T) <= sizeof(mine), "too large for a deposit");
-    memcpy(&mine, &v, sizeof(T));
-    return bn_emu_warp(what, line, mask, &mine);
+    if constexpr (sizeof(T) <= sizeof(mine.word[0])) {
+        uint64_t word = 0; /* read as one word, so stored as one */
+
+        memcpy(&word, &v, sizeof(T));
+        mine.word[0] = word;
+    } else {
+        memcpy(&mine, &v, sizeof(T));
+    }
+    return bn_emu_warp(what, line, mask, &mine, sizeof(T));
 }
 template <class T>
 static inline T bn_emu_take(const bn_emu_lane *all, unsigned lane)

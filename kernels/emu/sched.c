@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREADS = 1024, WARP = 32, MAX_SHARED = 64 };
+enum { MAX_THREADS = 1024, NOBODY = MAX_THREADS, WARP = 32, MAX_SHARED = 64 };
 
 struct warp {
     struct bn_emu_lane deposit[2][WARP];
@@ -26,13 +26,18 @@ struct transfer {
     unsigned group;
 };
 
+/* What a switch reads is one line of the cache. */
 struct thread {
-    struct bn_fibre fibre;
+    _Alignas(64) struct bn_fibre fibre;
     struct bn_emu_dim id;
     enum { READY, AT_BARRIER, AT_WARP, DONE } at;
     int line; /* of the barrier it waits at */
+};
+
+/* The copies that a thread has under way. */
+struct copies {
     struct transfer *transfer; /* kept from block to block */
-    unsigned ntransfer, room, group;
+    unsigned n, room, group;
 };
 
 struct shared {
@@ -48,11 +53,13 @@ struct bn_emu_dim bn_emu_thread, bn_emu_block, bn_emu_block_dim,
 
 static struct {
     struct thread t[MAX_THREADS];
+    struct copies copies[MAX_THREADS];
     struct warp warp[MAX_THREADS / WARP];
     struct bn_fibre host;
     unsigned fibres; /* that have a stack and wait in thread_main */
     unsigned n, now, done, waiting;
     unsigned ready[MAX_THREADS], nready;
+    unsigned next; /* drawn from those already, or NOBODY */
     const char *barrier_file;
     int barrier_line, sum, result;
     bool any, all;
@@ -72,7 +79,7 @@ static unsigned draw(unsigned n)
     s.random ^= s.random << 13;
     s.random ^= s.random >> 7;
     s.random ^= s.random << 17;
-    return (unsigned)((s.random >> 33) % n);
+    return (unsigned)((s.random >> 32) * n >> 32); /* a division is slow */
 }
 
 void bn_emu_seed(uint64_t seed)
@@ -100,19 +107,33 @@ static void to_host(void)
     bn_fibre_switch(&s.t[s.now].fibre, &s.host);
 }
 
+/* One ahead, so that its stack is on its way to the cache while another
+ * thread runs. */
+static void draw_next(void)
+{
+    s.next = NOBODY;
+    if (s.nready == 0)
+        return;
+    unsigned at = draw(s.nready);
+    s.next = s.ready[at];
+    s.ready[at] = s.ready[--s.nready];
+    bn_fibre_fetch(&s.t[s.next].fibre);
+}
+
 /* Give way to a thread drawn from those that can run; to the host when none
  * can: the block is done or stuck. */
 static void give_way(void)
 {
-    unsigned from = s.now, at;
+    unsigned from = s.now;
 
-    if (s.nready == 0) {
+    if (s.next == NOBODY)
+        draw_next();
+    if (s.next == NOBODY) {
         to_host();
         return;
     }
-    at = draw(s.nready);
-    s.now = s.ready[at];
-    s.ready[at] = s.ready[--s.nready];
+    s.now = s.next;
+    draw_next();
     bn_emu_thread = s.t[s.now].id;
     if (s.now == from)
         return;
@@ -185,7 +206,8 @@ int bn_emu_barrier(const char *file, int line, int value,
 
 const struct bn_emu_lane *bn_emu_warp(const char *what, int line,
                                       unsigned mask,
-                                      const struct bn_emu_lane *mine)
+                                      const struct bn_emu_lane *mine,
+                                      size_t bytes)
 {
     struct thread *me = &s.t[s.now];
     unsigned first = s.now / WARP * WARP, lane = s.now % WARP;
@@ -198,12 +220,15 @@ const struct bn_emu_lane *bn_emu_warp(const char *what, int line,
     if (w->arrived == 0) {
         w->what = what;
         w->line = line;
-    } else if (line != w->line || strcmp(what, w->what) != 0) {
+    } else if (line != w->line
+               || (what != w->what && strcmp(what, w->what) != 0)) {
         bn_emu_fail("is at %s in line %d while lanes of its warp wait at %s "
                     "in line %d", what, line, w->what, w->line);
     }
-    if (mine != NULL)
+    if (bytes > sizeof(mine->word[0]))
         w->deposit[turn][lane] = *mine;
+    else if (bytes > 0)
+        w->deposit[turn][lane].word[0] = mine->word[0];
     if (++w->arrived < WARP) {
         me->at = AT_WARP;
         give_way();
@@ -224,7 +249,7 @@ const struct bn_emu_lane *bn_emu_warp(const char *what, int line,
 
 void bn_emu_copy_begin(void *dst, const void *src, bool valid)
 {
-    struct thread *me = &s.t[s.now];
+    struct copies *me = &s.copies[s.now];
 
     if ((uintptr_t)dst % 16 != 0 || (uintptr_t)src % 16 != 0)
         bn_emu_fail("cp.async from %p to %p, not aligned to 16", src, dst);
@@ -236,28 +261,28 @@ void bn_emu_copy_begin(void *dst, const void *src, bool valid)
             memset(dst, 0, 16);
         return;
     }
-    if (me->ntransfer == me->room) {
+    if (me->n == me->room) {
         me->room = me->room * 2 + 16;
         me->transfer = realloc(me->transfer,
                                me->room * sizeof(*me->transfer));
         if (me->transfer == NULL)
             abort();
     }
-    me->transfer[me->ntransfer++] = (struct transfer){
+    me->transfer[me->n++] = (struct transfer){
         dst, valid ? src : NULL, me->group};
 }
 
 void bn_emu_copy_commit(void)
 {
-    s.t[s.now].group++;
+    s.copies[s.now].group++;
 }
 
 void bn_emu_copy_wait(int groups_left)
 {
-    struct thread *me = &s.t[s.now];
+    struct copies *me = &s.copies[s.now];
     unsigned kept = 0;
 
-    for (unsigned i = 0; i < me->ntransfer; i++) {
+    for (unsigned i = 0; i < me->n; i++) {
         struct transfer *c = &me->transfer[i];
 
         if (c->group + (unsigned)groups_left >= me->group)
@@ -267,7 +292,7 @@ void bn_emu_copy_wait(int groups_left)
         else
             memset(c->dst, 0, 16);
     }
-    me->ntransfer = kept;
+    me->n = kept;
 }
 
 /* --- shared memory ------------------------------------------------------- */
@@ -364,15 +389,11 @@ static int run_block(void)
     shared_make(&s.shared[s.nshared++], "", 0, s.shared_dynamic);
     for (unsigned i = 0; i < s.n; i++) {
         make_ready(i);
-        s.t[i].ntransfer = s.t[i].group = 0;
+        s.copies[i].n = s.copies[i].group = 0;
     }
-    s.now = s.ready[--s.nready];
-    unsigned other = draw(s.n);
-    if (other < s.n - 1) {
-        unsigned t = s.ready[other];
-        s.ready[other] = s.now;
-        s.now = t;
-    }
+    draw_next();
+    s.now = s.next;
+    draw_next();
     bn_emu_thread = s.t[s.now].id;
     s.count.switches++;
     bn_fibre_switch(&s.host, &s.t[s.now].fibre);
