@@ -87,7 +87,9 @@ static cudaError_t copy(void *dst, const void *src, size_t n,
                     d ? "device" : "not device", s ? "device" : "not device");
         return bn_emu_ret(cudaErrorInvalidValue);
     }
-    bn_emu_open();
+    bn_emu_open_some();
+    bn_emu_open_at(dst);
+    bn_emu_open_at(src);
     memmove(dst, src, n);
     bn_emu_close();
     return cudaSuccess;
@@ -105,7 +107,7 @@ static cudaError_t do_copy(void *arg)
     const struct copy_call *c = arg;
     cudaError_t e = cudaSuccess;
 
-    bn_emu_open(); /* once, not a row */
+    bn_emu_open_some(); /* once, not a row */
     for (size_t i = 0; i < c->height && e == cudaSuccess; i++)
         e = copy((char *)c->dst + i * c->dpitch,
                  (const char *)c->src + i * c->spitch, c->width, c->kind);
@@ -178,7 +180,8 @@ static cudaError_t do_set(void *arg)
         bn_emu_note("memset of %zu bytes outside device memory", c->n);
         return bn_emu_ret(cudaErrorInvalidValue);
     }
-    bn_emu_open();
+    bn_emu_open_some();
+    bn_emu_open_at(c->p);
     memset(c->p, c->value, c->n);
     bn_emu_close();
     return cudaSuccess;

@@ -50,6 +50,11 @@ bool bn_emu_is_device(const void *p, size_t n);
 /* Let host code touch device memory (copies); calls may nest. */
 void bn_emu_open(void);
 void bn_emu_close(void);
+/* bn_emu_open is slow where much is allocated. This one opens nothing; then
+ * bn_emu_open_at opens the allocation of an address. That is false where none
+ * lies that was closed; kernels open what they touch without it. */
+void bn_emu_open_some(void);
+bool bn_emu_open_at(const void *address);
 
 struct bn_emu_dim {
     unsigned x, y, z;

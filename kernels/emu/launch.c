@@ -100,6 +100,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
     char whose[120], where[200], line[400];
 
     (void)context;
+    if (running && bn_emu_open_at(info->si_addr))
+        return; /* a kernel touches this allocation for the first time */
     bn_emu_whose(info->si_addr, whose, sizeof(whose));
     if (running) {
         bn_emu_note("%s: illegal address %p (%s)",
@@ -164,7 +166,7 @@ int bn_emu_launch(const char *kernel, struct bn_emu_dim grid,
         rc = ILLEGAL_ADDRESS;
     if (rc != 0)
         return rc;
-    bn_emu_open();
+    bn_emu_open_some();
     rc = run_guarded(kernel, grid, block, shared, fn, arg);
     if (rc != 0)
         bn_emu_abandon();

@@ -4,6 +4,7 @@
 #include "kernels/emu/state.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +26,11 @@
 struct block {
     char *map, *p;
     size_t mapped, size;
+    bool open;
     struct block *next;
 };
 
-enum { ALIGN = 16, EDGE_BYTE = 0x5a, POISON = 0xff };
+enum { ALIGN = 16, EDGE_BYTE = 0x5a, POISON = 0xff, HUGE_PAGE = 2 << 20 };
 
 static struct block *blocks;
 static size_t allocated;
@@ -91,6 +93,7 @@ static void protect(struct block *b, int prot)
 
     if (mprotect(b->map + page, b->mapped - 2 * page, prot) != 0)
         abort();
+    b->open = prot != PROT_NONE;
 }
 
 static char *low(struct block *b)
@@ -103,6 +106,25 @@ static char *high(struct block *b)
     return b->map + b->mapped - page_size();
 }
 
+/* Pages whose end is that of a huge page: blocks are opened and closed around
+ * every launch, so let them be few pages. */
+static char *map_pages(size_t size)
+{
+    size_t more = size < HUGE_PAGE ? 0 : HUGE_PAGE, page = page_size();
+    char *p = mmap(NULL, size + more, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED || more == 0)
+        return p;
+    size_t front = more - (uintptr_t)(p + size - page) % HUGE_PAGE;
+    if (front > 0)
+        (void)munmap(p, front);
+    if (front < more)
+        (void)munmap(p + front + size, more - front);
+    (void)madvise(p + front, size, MADV_HUGEPAGE);
+    return p + front;
+}
+
 void *bn_emu_malloc(size_t size)
 {
     size_t page = page_size(), room = (size + ALIGN - 1) / ALIGN * ALIGN;
@@ -113,14 +135,11 @@ void *bn_emu_malloc(size_t size)
     if (b == NULL || whole < size)
         goto none;
     whole += whole == 0 ? page : 0;
-    map = mmap(NULL, whole + 2 * page, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    map = map_pages(whole + 2 * page);
     if (map == MAP_FAILED)
         goto none;
-    /* Opened and closed around every launch: let it be few pages. */
-    (void)madvise(map, whole + 2 * page, MADV_HUGEPAGE);
     *b = (struct block){map, map + page + whole - room, whole + 2 * page,
-                        size, blocks};
+                        size, true, blocks};
     (void)mprotect(map, page, PROT_NONE);
     (void)mprotect(map + page + whole, page, PROT_NONE);
     memset(low(b), EDGE_BYTE, (size_t)(b->p - low(b)));
@@ -154,7 +173,7 @@ static int edges_whole(struct block *b)
 int bn_emu_check_edges(const char *kernel)
 {
     for (struct block *b = blocks; b != NULL; b = b->next) {
-        if (edges_whole(b))
+        if (!b->open || edges_whole(b))
             continue;
         bn_emu_note("kernel %s: writes next to the device allocation of %zu "
                     "bytes at %p", kernel, b->size, (void *)b->p);
@@ -206,16 +225,36 @@ bool bn_emu_is_device(const void *p, size_t n)
 
 void bn_emu_open(void)
 {
-    if (open_depth++ == 0)
-        for (struct block *b = blocks; b != NULL; b = b->next)
+    open_depth++;
+    for (struct block *b = blocks; b != NULL; b = b->next)
+        if (!b->open)
             protect(b, PROT_READ | PROT_WRITE);
+}
+
+void bn_emu_open_some(void)
+{
+    open_depth++;
+}
+
+bool bn_emu_open_at(const void *address)
+{
+    const char *c = address;
+
+    for (struct block *b = blocks; open_depth > 0 && b != NULL; b = b->next) {
+        if (b->open || c < low(b) || c >= high(b))
+            continue;
+        protect(b, PROT_READ | PROT_WRITE);
+        return true;
+    }
+    return false;
 }
 
 void bn_emu_close(void)
 {
     if (--open_depth == 0)
         for (struct block *b = blocks; b != NULL; b = b->next)
-            protect(b, PROT_NONE);
+            if (b->open)
+                protect(b, PROT_NONE);
 }
 
 const char *bn_emu_whose(const void *address, char *buf, size_t size)

@@ -40,8 +40,13 @@ void bn_cuda_gemm_destroy(struct bn_cuda_gemm *s)
 
 static cudaError_t run(void *arg)
 {
-    bn_emu_open();
-    bn_gemm_cpu(arg);
+    const struct bn_gemm *g = arg;
+    const void *p[] = {g->a, g->b, g->c, g->bias};
+
+    bn_emu_open_some();
+    for (int i = 0; i < 4; i++)
+        bn_emu_open_at(p[i]);
+    bn_gemm_cpu(g);
     bn_emu_close();
     return cudaSuccess;
 }

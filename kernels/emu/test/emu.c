@@ -163,21 +163,53 @@ static void test_faults(void **state)
     assert_int_equal(wrong_reversals(0), 0);
 }
 
-static void test_host_touch(void **state)
+/* In a process of its own, where it may end. */
+static bool host_can_touch(volatile char *p)
 {
-    volatile float *p = put(NULL, 4);
     int status;
     pid_t pid = fork();
 
-    (void)state;
     if (pid == 0) {
         signal(SIGSEGV, SIG_DFL);
-        p[0] = 1;
+        *p = 1;
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    cudaFree((void *)p);
+    assert_true(WIFEXITED(status) || WTERMSIG(status) == SIGSEGV);
+    return WIFEXITED(status);
+}
+
+static void test_host_touch(void **state)
+{
+    enum { SMALL = 512, LARGE = 5000001 };
+    char *x = put(NULL, SMALL), *y = put(NULL, SMALL), *z = put(NULL, LARGE);
+    char *all[] = {x, y, z, z + LARGE / 2, z + LARGE - 1};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* before and after launches and copies */
+        for (int k = 0; k < 5; k++)
+            assert_false(host_can_touch(all[k]));
+        assert_int_equal(try_reverse((float *)y, (float *)x, 128, 0), 0);
+        for (int k = 0; k < 5; k++)
+            assert_false(host_can_touch(all[k]));
+        assert_int_equal(cudaMemcpy(z, x, SMALL, cudaMemcpyDeviceToDevice), 0);
+    }
+    bn_emu_open_some();
+    assert_false(host_can_touch(z));
+    assert_true(bn_emu_open_at(z + LARGE / 2));
+    assert_false(bn_emu_open_at(z));
+    assert_true(host_can_touch(z) && host_can_touch(z + LARGE - 1));
+    assert_false(host_can_touch(x) || host_can_touch(y));
+    bn_emu_open();
+    assert_true(host_can_touch(x) && host_can_touch(y));
+    bn_emu_close();
+    bn_emu_close();
+    assert_false(bn_emu_open_at(z));
+    for (int k = 0; k < 5; k++)
+        assert_false(host_can_touch(all[k]));
+    cudaFree(x);
+    cudaFree(y);
+    cudaFree(z);
 }
 
 static void test_memory(void **state)
