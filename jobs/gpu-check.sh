@@ -33,7 +33,7 @@ begin=$(date +%s)
 slow=1
 test -z "$emu" || slow=20
 failed=0
-tests="norm layers train attn sample score"
+tests="norm layers train attn sample score slopes"
 
 die()
 {
