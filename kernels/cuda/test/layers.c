@@ -8,6 +8,15 @@
 #include "kernels/rows.h"
 #include "kernels/swiglu.h"
 
+/* Random shapes beside those of the tables: odd, and of whole vectors. */
+enum { NRANDOM = 12 };
+static int random_cols(int most)
+{
+    int cols = 1 + (int)rnd((unsigned)most);
+
+    return rnd(3) == 0 ? (cols + 7) / 8 * 8 : cols;
+}
+
 static void rope_case(enum bn_dtype t, int n, int heads, int hd, int extra)
 {
     enum { MAX_POS = 37 };
@@ -47,6 +56,9 @@ static void test_rope(void **state)
     for (int k = 0; k < 6; k++)
         for (int i = 0; i < 2; i++)
             rope_case(both_types[i], s[k][0], s[k][1], s[k][2], s[k][3]);
+    for (int k = 0; k < NRANDOM; k++)
+        rope_case(both_types[k % 2], 1 + (int)rnd(30), 1 + (int)rnd(9),
+                  2 * (1 + (int)rnd(64)), (int)rnd(3) * (int)rnd(9));
 }
 
 static void swiglu_case(enum bn_dtype t, int n, int f, int alias)
@@ -88,6 +100,9 @@ static void test_swiglu(void **state)
     for (int k = 0; k < 5; k++)
         for (int i = 0; i < 6; i++)
             swiglu_case(both_types[i % 2], s[k][0], s[k][1], i / 2);
+    for (int k = 0; k < NRANDOM; k++)
+        swiglu_case(both_types[k % 2], 1 + (int)rnd(40), random_cols(300),
+                    k / 2 % 3);
 }
 
 static void embed_case(enum bn_dtype t, int n, int cols, int first, int count,
@@ -131,6 +146,9 @@ static void test_embed(void **state)
         embed_case(both_types[i], 150, 33, 10, 20, 40);
         embed_case(both_types[i], 40, 1100, 0, 50, 50);
     }
+    for (int k = 0; k < NRANDOM; k++)
+        embed_case(both_types[k % 2], 1 + (int)rnd(200), random_cols(150),
+                   (int)rnd(8), 1 + (int)rnd(20), 1 + rnd(40));
 }
 
 static void rows_case(enum bn_dtype t, int n, int cols, int total)
@@ -168,6 +186,12 @@ static void test_rows(void **state)
         rows_case(both_types[i], 5, 33, 9);
         rows_case(both_types[i], 3, 1032, 4);
     }
+    for (int k = 0; k < NRANDOM; k++) {
+        int few = 1 + (int)rnd(50);
+
+        rows_case(both_types[k % 2], few, random_cols(400),
+                  few + (int)rnd(20));
+    }
 }
 
 static void test_add(void **state)
@@ -175,9 +199,9 @@ static void test_add(void **state)
     static const size_t n[] = {1, 7, 8, 2049, 5000};
 
     (void)state;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 10 + NRANDOM; i++) {
         enum bn_dtype t = both_types[i % 2];
-        size_t all = n[i / 2], size = bn_dtype_size(t);
+        size_t all = i < 10 ? n[i / 2] : 1 + rnd(9000), size = bn_dtype_size(t);
         char *x = host_new(t, all + 1, 1), *y = host_new(t, all, 1);
         char *gx = gpu_copy(t, x, all + 1);
         void *gy = gpu_copy(t, y, all);
@@ -196,9 +220,10 @@ static void test_dropout(void **state)
     uint32_t key[2 * 40];
 
     (void)state;
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 32 + NRANDOM; i++) {
         enum bn_dtype t = both_types[i % 2];
-        int n = s[i / 8][0], cols = s[i / 8][1];
+        int n = i < 32 ? s[i / 8][0] : 1 + (int)rnd(40);
+        int cols = i < 32 ? s[i / 8][1] : random_cols(300);
         bool acc = i / 2 % 2 != 0, drop = i / 4 % 2 != 0;
         size_t all = (size_t)n * cols;
         void *x = host_new(t, all, 1), *y = host_new(t, all, 1);
@@ -229,9 +254,11 @@ static void test_bias_grad(void **state)
         {1, 1, 0}, {5, 33, 2}, {300, 72, 8}, {2, 1000, 0}};
 
     (void)state;
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < 8 + NRANDOM; k++) {
         enum bn_dtype t = both_types[k % 2];
-        int n = s[k / 2][0], cols = s[k / 2][1], ld = cols + s[k / 2][2];
+        int n = k < 8 ? s[k / 2][0] : 1 + (int)rnd(300);
+        int cols = k < 8 ? s[k / 2][1] : random_cols(300);
+        int ld = cols + (k < 8 ? s[k / 2][2] : (int)rnd(9));
         size_t all = (size_t)n * ld;
         void *dy = host_new(t, all, 1), *gdy = gpu_copy(t, dy, all);
         float *db = host_new(BN_F32, (size_t)cols, 1);
@@ -261,7 +288,7 @@ static void test_cast(void **state)
     (void)state;
     for (int i = 0; i < 9; i++) {
         enum bn_dtype d = types[i % 3], s = types[i / 3];
-        size_t n = 2061, ds = bn_dtype_size(d), ss = bn_dtype_size(s);
+        size_t n = 2048 + rnd(300), ds = bn_dtype_size(d), ss = bn_dtype_size(s);
         float *f = host_new(BN_F32, n, 100);
         char *src = host_new(BN_F32, n, 0), *dst = host_new(BN_F32, n, 0);
 

@@ -7,6 +7,15 @@ static const int shapes[][2] = {{1, 1},   {3, 31},  {2, 256}, {5, 257},
                                 {1, 4104}, {9, 64}, {131, 72}, {2, 14000}};
 enum { NSHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
+/* Beside those: odd sizes, and now and then rows of whole vectors. */
+enum { NRANDOM = 16 };
+static int random_cols(int most)
+{
+    int cols = 1 + (int)rnd((unsigned)most);
+
+    return rnd(3) == 0 ? (cols + 7) / 8 * 8 : cols;
+}
+
 static void norm_forward(enum bn_dtype t, int n, int cols, int with_delta,
                          int alias, int off)
 {
@@ -46,6 +55,9 @@ static void test_rmsnorm(void **state)
             for (int j = 0; j < 4; j++)
                 norm_forward(both_types[i], shapes[k][0], shapes[k][1],
                              j > 0, j == 2, j == 3);
+    for (int k = 0; k < NRANDOM; k++)
+        norm_forward(both_types[k % 2], 1 + (int)rnd(50), random_cols(700),
+                     k / 2 % 2, k / 4 % 2, (int)rnd(3));
     assert_int_equal(bn_rmsnorm_cuda(BN_F32, NULL, NULL, NULL, NULL, NULL,
                                      NULL, 0, 8, 0, NULL), 0);
 }
@@ -130,6 +142,9 @@ static void test_rmsnorm_grad(void **state)
             for (int j = 0; j < 3; j++)
                 norm_backward(both_types[i], shapes[k][0], shapes[k][1],
                               j > 0, j == 2);
+    for (int k = 0; k < NRANDOM; k++)
+        norm_backward(both_types[k % 2], 1 + (int)rnd(200), random_cols(400),
+                      k / 2 % 2, k / 4 % 2);
 }
 
 /* L = sum r . y: its derivative along d against the gradients. */
@@ -221,6 +236,10 @@ static void test_headnorm(void **state)
         for (int i = 0; i < 4; i++)
             head_case(both_types[i % 2], s[k][0], s[k][1], s[k][2], s[k][3],
                       i / 2);
+    for (int k = 0; k < NRANDOM; k++)
+        head_case(both_types[k % 2], 1 + (int)rnd(40), 1 + (int)rnd(6),
+                  2 * (1 + (int)rnd(k % 4 == 0 ? 128 : 40)),
+                  (int)rnd(3) * (int)rnd(9), k / 2 % 2);
 }
 
 int main(void)

@@ -113,6 +113,13 @@ static void test_score(void **state)
     for (size_t i = 0; i < sizeof(k) / sizeof(k[0]); i++)
         for (int j = 0; j < 3; j++)
             score_run(&k[i]);
+    for (int i = 0; i < 12; i++) {
+        struct score_case c = {1 + (int)rnd(80), 1 + (int)rnd(SHARDS),
+                               1 + (int)rnd(9), 1 + rnd(5), (int)rnd(20),
+                               rnd(2) ? 0.1 : 0};
+
+        score_run(&c);
+    }
 }
 
 /* Which shard's maximum is the row's, and one of none but -Inf. */

@@ -85,6 +85,16 @@ static void test_head(void **state)
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 4; j++)
             head_run(both_types[j % 2], &k[i], j / 2, j == 1 ? 0.1f : 0);
+    for (int i = 0; i < 16; i++) { /* odd sizes, whole vectors, shards */
+        int cols = i % 3 == 0 ? 8 * (1 + (int)rnd(90)) : 1 + (int)rnd(700);
+        int shards = 1 + (int)rnd(3);
+        struct head_case c = {1 + (int)rnd(9), cols,
+                              i % 3 == 0 ? 8 * (int)rnd(3) : (int)rnd(9),
+                              shards * cols,
+                              (int)rnd((unsigned)shards) * cols, 1 + rnd(4)};
+
+        head_run(both_types[i % 2], &c, i / 2 % 2, i % 4 == 1 ? 0.1f : 0);
+    }
 }
 
 static void test_head_odd(void **state)
@@ -125,24 +135,25 @@ static void test_sqnorm(void **state)
     static const size_t n[] = {1, 3, 1024, 5000, 1100003};
 
     (void)state;
-    for (int i = 0; i < 5; i++) {
-        float *g = host_new(BN_F32, n[i] + 1, i == 4 ? 0 : 1);
+    for (int i = 0; i < 5 + 8; i++) {
+        size_t size = i < 5 ? n[i] : 1 + rnd(20000);
+        float *g = host_new(BN_F32, size + 1, i == 4 ? 0 : 1);
         double want = 0.5, got;
 
-        for (size_t j = 0; i == 4 && j <= n[i]; j++)
+        for (size_t j = 0; i == 4 && j <= size; j++)
             g[j] = (float)(j % 13) - 6;
         if (i == 2)
             g[7] = 1e25f; /* its square is beyond a float */
-        float *gg = gpu_copy(BN_F32, g, n[i] + 1);
+        float *gg = gpu_copy(BN_F32, g, size + 1);
         double *out = gpu_new(&want, 8);
         double *work = gpu_new(NULL, BN_SQNORM_PARTS * 8);
 
-        bn_sqnorm_ref(&want, g + n[i] % 2, n[i]);
-        gpu_ok(bn_sqnorm_cuda(out, gg + n[i] % 2, n[i], work, NULL),
+        bn_sqnorm_ref(&want, g + size % 2, size);
+        gpu_ok(bn_sqnorm_cuda(out, gg + size % 2, size, work, NULL),
                "sqnorm");
         gpu_get(&got, out, 8);
         if (!(fabs(got - want) <= 1e-6 * want))
-            fail_msg("sqnorm of %zu: %.17g, not %.17g", n[i], got, want);
+            fail_msg("sqnorm of %zu: %.17g, not %.17g", size, got, want);
         gpu_end();
     }
 }
@@ -208,6 +219,9 @@ static void test_adamw(void **state)
         adamw_run(both_types[i], 600, 1, 0, false);
         adamw_run(both_types[i], 100, NAN, 0, true);
     }
+    for (int i = 0; i < 12; i++)
+        adamw_run(both_types[i % 2], 1 + rnd(5000), 0.1f + (float)rnd(9) / 9,
+                  rnd(3), rnd(4) != 0);
 }
 
 int main(void)
