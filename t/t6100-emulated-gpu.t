@@ -24,4 +24,10 @@ test_expect_success 'and an error under strict_device' '
         $short sft0.yaml 2>strict.err &&
     grep "swiglu (F32 .*) has no kernel on rank 0, device 0" strict.err
 '
+test_expect_success 'memory of the device and of the host are told apart' '
+    grep "^  weights *device " host.err && grep "^  copy *host " host.err &&
+    grep "^  staging *pinned " host.err &&
+    grep "^  in all *host *[1-9]" host.err &&
+    grep "^  in all *device *[1-9]" host.err
+'
 test_done

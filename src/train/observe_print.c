@@ -68,7 +68,7 @@ static void memory_line(const char *name, const char *where,
 
 static void print_memory(const struct bn_observed *all, int n)
 {
-    struct bn_memory_use sum = {0};
+    struct bn_memory_use sum[2] = {{0}}; /* of the host, of devices */
     uint64_t rss = 0;
     char a[32], b[32], c[32];
 
@@ -76,15 +76,19 @@ static void print_memory(const struct bn_observed *all, int n)
             "allocated", "touched", "peak");
     for (int k = 0; k < BN_MEMORIES; k++) {
         struct bn_memory_use u = most(all, n, k);
+        const char *where = domain(&all[0], k);
+        struct bn_memory_use *s = &sum[strcmp(where, "device") == 0];
 
         if (u.allocated > 0 || u.planned > 0)
-            memory_line(class_name[k], domain(&all[0], k), &u, planned(k));
-        sum.planned += u.planned;
-        sum.allocated += u.allocated;
-        sum.touched += u.touched;
-        sum.peak += u.peak;
+            memory_line(class_name[k], where, &u, planned(k));
+        s->planned += u.planned;
+        s->allocated += u.allocated;
+        s->touched += u.touched;
+        s->peak += u.peak;
     }
-    memory_line("in all", "", &sum, true);
+    memory_line("in all", "host", &sum[0], true);
+    if (all[0].on_gpu)
+        memory_line("in all", "device", &sum[1], true);
     for (int r = 0; r < n; r++)
         rss = max64(rss, all[r].resident_peak);
     bn_info("  process: %s resident, %s at most, of %s that it may have",
