@@ -55,6 +55,15 @@ void bn_emu_set_devices(int count)
     devices = count;
 }
 
+static bool errors_come_late;
+static cudaError_t late; /* of a kernel before; stays */
+
+void bn_emu_set_late(bool on)
+{
+    errors_come_late = on;
+    late = cudaSuccess;
+}
+
 struct bn_emu_calls bn_emu_calls(void)
 {
     return bn_emu_counted;
@@ -246,6 +255,7 @@ static cudaError_t wait_for(const char *what)
     if (bn_emu_forbidden(what) != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
     bn_emu_counted.waits++;
+    bn_emu_ret(late);
     /* A failed kernel spoils the context: every later wait says so. */
     return last == cudaErrorIllegalAddress || last == cudaErrorLaunchFailure
                ? last : cudaSuccess;
@@ -415,10 +425,17 @@ _Static_assert(sizeof(struct launch_call) % 16 == 0, "what follows is aligned");
 static cudaError_t do_launch(void *arg)
 {
     struct launch_call *c = arg;
+    cudaError_t e = late;
 
-    return bn_emu_ret((cudaError_t)bn_emu_launch(c->kernel, c->grid, c->block,
-                                          c->shared, c->fn,
-                                          c->arg != NULL ? c->arg : c + 1));
+    if (e == cudaSuccess)
+        e = (cudaError_t)bn_emu_launch(c->kernel, c->grid, c->block, c->shared,
+                                       c->fn, c->arg != NULL ? c->arg : c + 1);
+    if (errors_come_late && late == cudaSuccess
+        && (e == cudaErrorIllegalAddress || e == cudaErrorLaunchFailure)) {
+        late = e;
+        return cudaSuccess;
+    }
+    return bn_emu_ret(e);
 }
 
 void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,

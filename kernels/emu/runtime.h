@@ -149,6 +149,10 @@ void bn_emu_stream_wait(cudaStream_t stream);
 /* Devices that exist: 1 unless set (0: cudaErrorInsufficientDriver, as on a
  * machine without a driver). */
 void bn_emu_set_devices(int count);
+/* Whether what kernels do wrong is seen by the next launch or wait, and by all
+ * after that, as on a device, instead of by their own launch (as with
+ * CUDA_LAUNCH_BLOCKING=1, which is how it is unless set). */
+void bn_emu_set_late(bool late);
 /* Calls that waited for the device, allocations, and launches of graphs since
  * the start. */
 struct bn_emu_calls {

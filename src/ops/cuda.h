@@ -34,7 +34,9 @@ int bn_cuda_count(int *count, struct bn_err *err);
  * and caller, an error if strict. BURNISH_CUDA_HOST="slot slot ..." sends
  * those slots to the CPU too, to see whether a kernel is at fault.
  * An error names slot, shapes, rank and device. What a kernel does wrong is
- * seen at the next wait; CUDA_LAUNCH_BLOCKING=1 makes it name the slot.
+ * seen by a later launch or wait: then it is the last slot that is named, the
+ * error says that it may be one before it, and CUDA_LAUNCH_BLOCKING=1 makes it
+ * that very one.
  */
 struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o,
                            struct bn_err *err);

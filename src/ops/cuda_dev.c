@@ -31,13 +31,40 @@ static enum bn_err_code class_of(cudaError_t e)
     }
 }
 
+/* Whoever calls next is told what a kernel did wrong: addresses, traps and
+ * time-outs (700 to 719, but for a launch that was refused), broken memory. */
+static bool is_late(cudaError_t e)
+{
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+
+    if (blocking != NULL && strcmp(blocking, "1") == 0)
+        return false;
+    return ((int)e >= 700 && (int)e <= 719 && (int)e != 701)
+           || e == cudaErrorECCUncorrectable
+           || e == cudaErrorNvlinkUncorrectable;
+}
+
 void bn_cuda_failed(struct bn_dev *d, cudaError_t e, const char *what)
 {
     struct bn_cuda *s = bn_cuda_of(d);
 
-    bn_dev_fail(d, class_of(e), "%s on rank %d, device %d: %s: %s", what,
+    bn_dev_fail(d, class_of(e), "%s%s on rank %d, device %d: %s: %s", what,
+                is_late(e) ? ", or a kernel before it (CUDA_LAUNCH_BLOCKING=1 "
+                             "tells which),"
+                           : "",
                 s->o.rank, s->o.ordinal, cudaGetErrorName(e),
                 cudaGetErrorString(e));
+}
+
+/* The same for a call that waits: which kernel came last. */
+static void wait_failed(struct bn_dev *d, cudaError_t e, const char *what)
+{
+    const char *last = bn_cuda_of(d)->last;
+    char text[240];
+
+    snprintf(text, sizeof(text), "%s after %s", what,
+             last[0] != '\0' ? last : "no kernel");
+    bn_cuda_failed(d, e, text);
 }
 
 int bn_cuda_count(int *count, struct bn_err *err)
@@ -196,8 +223,7 @@ static void to_host(struct bn_dev *d, void *host_dst, enum bn_dtype dst_type,
         if (e == cudaSuccess)
             e = cudaStreamSynchronize(s->stream);
         if (e != cudaSuccess)
-            bn_cuda_failed(d, e, "copy from the device, or a kernel before "
-                                 "it (CUDA_LAUNCH_BLOCKING=1 tells which)");
+            wait_failed(d, e, "copy from the device");
         else
             (void)convert(d, (char *)host_dst + at * to, dst_type,
                           s->stage[i].p, src_type, m);
@@ -228,8 +254,7 @@ static const void *collect(struct bn_dev *d)
     if (bn_cuda_may_wait(d, "collect"))
         e = cudaEventSynchronize(s->mailed);
     if (e != cudaSuccess)
-        bn_cuda_failed(d, e, "mail from the device, or a kernel before it "
-                             "(CUDA_LAUNCH_BLOCKING=1 tells which)");
+        wait_failed(d, e, "mail from the device");
     return s->box;
 }
 
@@ -252,8 +277,7 @@ static void sync(struct bn_dev *d)
         return;
     e = cudaStreamSynchronize(bn_cuda_of(d)->stream);
     if (e != cudaSuccess)
-        bn_cuda_failed(d, e, "a kernel before this wait "
-                             "(CUDA_LAUNCH_BLOCKING=1 tells which)");
+        wait_failed(d, e, "wait for the device");
 }
 
 /* --- what runs on the CPU ------------------------------------------------ */

@@ -25,11 +25,10 @@ static bool declined(struct bn_dev *d, const void *caller, int rc,
 static bool declined(struct bn_dev *d, const void *caller, int rc,
                      const char *slot, const char *fmt, ...)
 {
-    char shapes[160], what[200];
+    struct bn_cuda *s = bn_cuda_of(d);
+    char shapes[160];
     va_list ap;
 
-    if (rc == 0)
-        return false;
     va_start(ap, fmt);
     vsnprintf(shapes, sizeof(shapes), fmt, ap);
     va_end(ap);
@@ -38,8 +37,9 @@ static bool declined(struct bn_dev *d, const void *caller, int rc,
         (void)cudaGetLastError();
         return bn_cuda_lend(d, slot, shapes, caller);
     }
-    snprintf(what, sizeof(what), "%s (%s)", slot, shapes);
-    bn_cuda_failed(d, (cudaError_t)rc, what);
+    snprintf(s->last, sizeof(s->last), "%s (%s)", slot, shapes);
+    if (rc != 0)
+        bn_cuda_failed(d, (cudaError_t)rc, s->last);
     return false;
 }
 

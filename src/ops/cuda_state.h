@@ -39,6 +39,7 @@ struct bn_cuda {
     bool recording;         /* it; else what it reads is being renewed */
     size_t arenas, peak;
     uint64_t sent, fetched; /* bytes of from_host and to_host */
+    char last[200]; /* slot (shapes) that was enqueued last */
     struct bn_cuda_fallback fallback[BN_CUDA_SLOTS];
     int nfallback;
     const char *forced; /* slots sent to the CPU, or NULL; the environment's */
@@ -57,7 +58,8 @@ static inline bool bn_cuda_runs(const struct bn_dev *d)
     return !d->failed && (s->graph == NULL || s->recording);
 }
 
-/* Keep the failure of a call for slot 'what' (shapes in words). */
+/* Keep the failure of a call for slot 'what' (shapes in words). One of a
+ * kernel may be an earlier one's, unless launches are waited for. */
 void bn_cuda_failed(struct bn_dev *d, cudaError_t e, const char *what);
 /* Count a slot that runs on the CPU; true if it may. 'caller': an address in
  * the code that asked. */
