@@ -57,7 +57,9 @@ size_t bn_attn_work_cuda(const struct bn_attn *a);
  * inputs, relative to the largest magnitude of the output row: 1e-5 (F32),
  * 2e-2 (BF16); lse 1e-5 absolute + relative (F32), 2e-3 (BF16). Same bits
  * every time on the same device; on the CPU for any number of threads.
- * FLOP: 4 hd per pair of a query and a key seen, and head.
+ * FLOP: 4 hd per pair of a query and a key seen, and head. Bytes (CUDA): q
+ * and o once; k and v once a head for each tile of 64 queries (F32: 32), in
+ * tiles of up to 64 rows, as far as one of its queries sees.
  * The CPU form reads host_seg, the CUDA form reads seg (and may read
  * host_seg before it returns). Work of the reference: none.
  */
@@ -72,6 +74,7 @@ int bn_attn_cuda(enum bn_dtype t, const struct bn_attn *a, void *stream);
  * dq, dk, dv: =. None may alias an input. Tolerance for inputs of unit size,
  * relative to the largest magnitude of the output and at least 0.5 (terms
  * cancel, and o is rounded): 2e-5 (F32), 3e-2 (BF16). FLOP: 10 hd a pair.
+ * Bytes (CUDA): dq, dk and dv once each; what is read, by tiles as above.
  */
 void bn_attn_grad_ref(enum bn_dtype t, const struct bn_attn *a,
                       const struct bn_attn_grad *g);

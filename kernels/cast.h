@@ -15,7 +15,7 @@ extern "C" {
  *
  * Types: any two of F32, BF16, F16, F64 (CUDA: F32, BF16, F16), or the same
  * type twice, which copies bytes and allows dst == src. Any alignment of
- * whole elements.
+ * whole elements. Bytes: n * the sizes of both.
  * Returns 0, or -1 for a pair that is not supported (nothing is written);
  * CUDA: as all launchers.
  */

@@ -28,7 +28,8 @@ int bn_embed_cuda(enum bn_dtype t, void *y, const void *table,
  *
  * dtable: [count, cols] float, dy: [n, cols] of type t. Sums run in float, in
  * the order of i (double in the reference). Tolerance 1e-6 relative to the
- * sum of magnitudes. Same bits on any number of threads.
+ * sum of magnitudes. Same bits on any number of threads. Bytes: n * cols *
+ * size of t, and 8 * cols for each row of the table that is added to.
  */
 void bn_embed_grad_ref(enum bn_dtype t, float *dtable, const void *dy,
                        const int32_t *ids, int first, int count, int cols,

@@ -47,8 +47,8 @@ struct bn_score_range {
 
 /* sums[k * stride + q] += sum of v_k[e] over the targets of sequence q, first
  * <= q < first + n, in the order of e; k is logp, smooth, hit. The same bits
- * in every back end. CUDA: a block a sequence, so that the range is read n
- * times. */
+ * in every back end. CUDA: a block a sequence, so that seq is read n times.
+ * Bytes: 24 a target, and 4 a target and sequence. */
 void bn_score_sums_ref(double *sums, size_t stride, int first, int n,
                        const struct bn_score_range *r,
                        const struct bn_score_values *v);

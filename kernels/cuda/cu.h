@@ -17,6 +17,14 @@
 
 #include "base/dtype.h"
 
+/* BN_ACCESS(p, n, write): n bytes are read or written at once; the emulation
+ * counts them. */
+#ifdef BN_EMU
+#define BN_ACCESS(p, n, write) \
+    (bn_emu_watching > 0 ? bn_emu_access(p, n, write) : (void)0)
+#else
+#define BN_ACCESS(p, n, write) ((void)0)
+#endif
 /* BN_SHARED(T, name, n): an array of n T shared by the block, undefined at
  * first. BN_SHARED_DYN(T, name): the dynamic one, aligned to 16.
  * BN_LAUNCH(kernel, grid, block, shared, stream, arguments...): arguments are
@@ -103,6 +111,7 @@ static __device__ __forceinline__ void load(float (&f)[V], const T *p)
     for (int i = 0; i < V; i += N) {
         const pack<T, N> a = *reinterpret_cast<const pack<T, N> *>(p + i);
 
+        BN_ACCESS(p + i, sizeof(a), false);
         BN_UNROLL
         for (int j = 0; j < N; j++)
             f[i + j] = to_float(a.e[j]);
@@ -120,8 +129,18 @@ static __device__ __forceinline__ void store(T *p, const float (&f)[V])
         BN_UNROLL
         for (int j = 0; j < N; j++)
             from_float(a.e[j], f[i + j]);
+        BN_ACCESS(p + i, sizeof(a), true);
         *reinterpret_cast<pack<T, N> *>(p + i) = a;
     }
+}
+
+/* *d = *s, moved as it is. */
+template <class P>
+static __device__ __forceinline__ void move(P *d, const P *s)
+{
+    BN_ACCESS(s, sizeof(P), false);
+    BN_ACCESS(d, sizeof(P), true);
+    *d = *s;
 }
 
 /* --- sums ---------------------------------------------------------------- */

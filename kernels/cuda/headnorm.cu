@@ -2,7 +2,15 @@
 #include "kernels/cuda/cu.h"
 #include "kernels/cuda/parts.h"
 
-enum { WARPS = 4 };
+/* A lane keeps KEEP elements of a head in registers, so that each is read
+ * once. */
+enum { WARPS = 4, KEEP = 8, MOST = KEEP * WARP };
+
+/* The column of a lane's pack k. */
+template <int V> static __device__ __forceinline__ int column(int k)
+{
+    return (k * WARP + (int)threadIdx.x % WARP) * V;
+}
 
 /* One warp a head of a row. */
 template <class T, int V>
@@ -13,33 +21,34 @@ static __global__ void headnorm(T *y, int ldy, float *rstd, const T *x,
     size_t k = (size_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     int lane = (int)threadIdx.x % WARP, head = (int)(k % heads);
     size_t i = k / heads;
-    float ss = 0;
+    float a[KEEP / V][V], ss = 0;
 
     if (i >= (size_t)n)
         return;
     x += i * ldx + (size_t)head * hd;
     y += i * ldy + (size_t)head * hd;
-    for (int c = lane * V; c < hd; c += WARP * V) {
-        float a[V];
-
-        load(a, x + c);
-        BN_UNROLL
-        for (int j = 0; j < V; j++)
-            ss += a[j] * a[j];
-    }
+    BN_UNROLL
+    for (int p = 0; p < KEEP / V; p++)
+        if (column<V>(p) < hd) {
+            load(a[p], x + column<V>(p));
+            BN_UNROLL
+            for (int j = 0; j < V; j++)
+                ss += a[p][j] * a[p][j];
+        }
     float r = 1.0f / sqrtf(warp_sum(ss) / (float)hd + eps);
     if (lane == 0)
         rstd[k] = r;
-    for (int c = lane * V; c < hd; c += WARP * V) {
-        float a[V], b[V];
+    BN_UNROLL
+    for (int p = 0; p < KEEP / V; p++)
+        if (column<V>(p) < hd) {
+            float b[V];
 
-        load(a, x + c);
-        load(b, w + c);
-        BN_UNROLL
-        for (int j = 0; j < V; j++)
-            a[j] *= r * b[j];
-        store(y + c, a);
-    }
+            load(b, w + column<V>(p));
+            BN_UNROLL
+            for (int j = 0; j < V; j++)
+                a[p][j] *= r * b[j];
+            store(y + column<V>(p), a[p]);
+        }
 }
 
 int bn_headnorm_cuda(enum bn_dtype t, void *y, int ldy, float *rstd,
@@ -48,6 +57,8 @@ int bn_headnorm_cuda(enum bn_dtype t, void *y, int ldy, float *rstd,
 {
     if (n == 0)
         return 0;
+    if (hd > MOST)
+        return (int)BN_INVALID;
     return with_type(t, [&](auto e) {
         using T = decltype(e);
         constexpr int V = 16 / sizeof(T);
@@ -87,32 +98,33 @@ static __global__ void headnorm_grad(T *dx, int lddx, float *work,
         size_t i = (size_t)(k / heads), at = (size_t)(k % heads) * hd;
         const T *px = x + i * ldx + at, *pdy = dy + i * lddy + at;
         T *pdx = dx + i * lddx + at;
-        float r = rstd[k], s = 0;
+        float r = rstd[k], s = 0, a[KEEP / V][V], g[KEEP / V][V];
 
-        for (int c = lane * V; c < hd; c += WARP * V) {
-            float a[V], g[V], b[V];
+        BN_UNROLL
+        for (int p = 0; p < KEEP / V; p++)
+            if (column<V>(p) < hd) {
+                int c = column<V>(p);
+                float b[V];
 
-            load(a, px + c);
-            load(g, pdy + c);
-            load(b, w + c);
-            BN_UNROLL
-            for (int j = 0; j < V; j++) {
-                s += g[j] * b[j] * a[j];
-                mine[c + j] += g[j] * a[j] * r;
+                load(a[p], px + c);
+                load(g[p], pdy + c);
+                load(b, w + c);
+                BN_UNROLL
+                for (int j = 0; j < V; j++) {
+                    mine[c + j] += g[p][j] * a[p][j] * r;
+                    g[p][j] *= b[j];
+                    s += g[p][j] * a[p][j];
+                }
             }
-        }
         s = warp_sum(s) * r * r * r / (float)hd;
-        for (int c = lane * V; c < hd; c += WARP * V) {
-            float a[V], g[V], b[V];
-
-            load(a, px + c);
-            load(g, pdy + c);
-            load(b, w + c);
-            BN_UNROLL
-            for (int j = 0; j < V; j++)
-                g[j] = r * g[j] * b[j] - a[j] * s;
-            store(pdx + c, g);
-        }
+        BN_UNROLL
+        for (int p = 0; p < KEEP / V; p++)
+            if (column<V>(p) < hd) {
+                BN_UNROLL
+                for (int j = 0; j < V; j++)
+                    g[p][j] = r * g[p][j] - a[p][j] * s;
+                store(pdx + column<V>(p), g[p]);
+            }
     }
     __syncthreads();
     for (int c = (int)threadIdx.x; c < hd; c += (int)blockDim.x) {
@@ -139,7 +151,7 @@ int bn_headnorm_grad_cuda(enum bn_dtype t, void *dx, int lddx, float *dw,
         int parts = n < BN_NORM_PARTS ? n : BN_NORM_PARTS;
         size_t shared = (size_t)WARPS * hd * sizeof(float);
 
-        if (shared > 48 << 10)
+        if (hd > MOST)
             return (int)BN_INVALID;
         if (vector_rows<T>(dx, lddx) && vector_rows<T>(dy, lddy)
             && vector_rows<T>(x, ldx) && vector_rows<T>(w, hd))

@@ -72,7 +72,7 @@ if HAVE_CMOCKA
 CUDA_TESTS = kernels/cuda/test/attn.t kernels/cuda/test/layers.t \
 	kernels/cuda/test/norm.t kernels/cuda/test/sample.t \
 	kernels/cuda/test/score.t kernels/cuda/test/slopes.t \
-	kernels/cuda/test/train.t
+	kernels/cuda/test/traffic.t kernels/cuda/test/train.t
 check_PROGRAMS += $(CUDA_TESTS)
 TESTS += $(CUDA_TESTS)
 CUDA_TEST_GPU = kernels/cuda/test/gpu.c kernels/cuda/test/gpu.h
@@ -96,6 +96,10 @@ kernels_cuda_test_slopes_t_SOURCES = kernels/cuda/test/slopes.c \
 	$(CUDA_TEST_GPU)
 kernels_cuda_test_slopes_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_slopes_t_LDADD = $(CUDA_TEST_LIBS)
+kernels_cuda_test_traffic_t_SOURCES = kernels/cuda/test/traffic.c \
+	$(CUDA_TEST_GPU)
+kernels_cuda_test_traffic_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+kernels_cuda_test_traffic_t_LDADD = $(CUDA_TEST_LIBS)
 kernels_cuda_test_train_t_SOURCES = kernels/cuda/test/train.c $(CUDA_TEST_GPU)
 kernels_cuda_test_train_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 kernels_cuda_test_train_t_LDADD = $(CUDA_TEST_LIBS)

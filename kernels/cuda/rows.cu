@@ -10,7 +10,7 @@ static __global__ void gather(P *y, const P *x, const int32_t *rows, int n)
     size_t to = (size_t)blockIdx.x * n, from = (size_t)rows[blockIdx.x] * n;
 
     for (int c = (int)threadIdx.x; c < n; c += THREADS)
-        y[to + c] = x[from + c];
+        move(y + to + c, x + from + c);
 }
 
 template <class P>
@@ -19,7 +19,7 @@ static __global__ void scatter(P *y, const P *x, const int32_t *rows, int n)
     size_t to = (size_t)rows[blockIdx.x] * n, from = (size_t)blockIdx.x * n;
 
     for (int c = (int)threadIdx.x; c < n; c += THREADS)
-        y[to + c] = x[from + c];
+        move(y + to + c, x + from + c);
 }
 
 template <class P>
@@ -38,8 +38,8 @@ static int launch(bool put, void *y, const void *x, const int32_t *rows,
     return status();
 }
 
-static int move(bool put, enum bn_dtype t, void *y, const void *x,
-                const int32_t *rows, int cols, int n, void *stream)
+static int move_rows(bool put, enum bn_dtype t, void *y, const void *x,
+                     const int32_t *rows, int cols, int n, void *stream)
 {
     if (n == 0)
         return 0;
@@ -56,11 +56,11 @@ static int move(bool put, enum bn_dtype t, void *y, const void *x,
 int bn_gather_cuda(enum bn_dtype t, void *y, const void *x,
                    const int32_t *rows, int cols, int n, void *stream)
 {
-    return move(false, t, y, x, rows, cols, n, stream);
+    return move_rows(false, t, y, x, rows, cols, n, stream);
 }
 
 int bn_scatter_cuda(enum bn_dtype t, void *dx, const void *dy,
                     const int32_t *rows, int cols, int n, void *stream)
 {
-    return move(true, t, dx, dy, rows, cols, n, stream);
+    return move_rows(true, t, dx, dy, rows, cols, n, stream);
 }

@@ -252,9 +252,10 @@ fetch_rows(T *s, const T *any, int hd, bool wide, F row)
             copy_async16(to, in ? from + c : any, in);
         } else {
             for (int j = 0; j < V; j++)
-                if (from != NULL && c + j < hd)
+                if (from != NULL && c + j < hd) {
+                    BN_ACCESS(from + c + j, sizeof(T), false);
                     to[j] = from[c + j];
-                else
+                } else
                     from_float(to[j], 0.0f);
         }
     }
@@ -276,12 +277,15 @@ write_rows(const T *s, int hd, bool wide, F row)
 
         if (to == NULL || c >= hd)
             continue;
-        if (wide)
+        if (wide) {
+            BN_ACCESS(to + c, 16, true);
             *reinterpret_cast<uint4 *>(to + c)
                 = *reinterpret_cast<const uint4 *>(from);
-        else
-            for (int j = 0; j < V && c + j < hd; j++)
+        } else
+            for (int j = 0; j < V && c + j < hd; j++) {
+                BN_ACCESS(to + c + j, sizeof(T), true);
                 to[c + j] = from[j];
+            }
     }
 }
 

@@ -73,7 +73,20 @@ struct bn_emu_count {
 };
 struct bn_emu_count bn_emu_counts(void);
 
+/* Bytes of [p, p + n) that kernels read and write by the functions of
+ * kernels/cuda/cu.h and ptx.h, and of them those by accesses of less than 16.
+ */
+struct bn_emu_watched {
+    const void *p;
+    size_t n;
+    uint64_t read, written, narrow;
+};
+/* Count accesses to each of w[n], from their counts on; NULL: to none. */
+void bn_emu_watch(struct bn_emu_watched *w, int n);
+
 /* For kernels/emu/lang.h: inside a kernel only. */
+extern int bn_emu_watching;
+void bn_emu_access(const void *p, size_t n, bool write);
 enum bn_emu_vote { BN_EMU_SUM, BN_EMU_OR, BN_EMU_AND };
 int bn_emu_barrier(const char *file, int line, int value,
                    enum bn_emu_vote vote);

@@ -257,6 +257,28 @@ void bn_emu_close(void)
                 protect(b, PROT_NONE);
 }
 
+int bn_emu_watching;
+static struct bn_emu_watched *watched;
+
+void bn_emu_watch(struct bn_emu_watched *w, int n)
+{
+    watched = w;
+    bn_emu_watching = w != NULL ? n : 0;
+}
+
+void bn_emu_access(const void *p, size_t n, bool write)
+{
+    for (int i = 0; i < bn_emu_watching; i++) {
+        struct bn_emu_watched *w = &watched[i];
+        uintptr_t at = (uintptr_t)p - (uintptr_t)w->p;
+
+        if (at >= w->n)
+            continue;
+        *(write ? &w->written : &w->read) += n;
+        w->narrow += n < 16 ? n : 0;
+    }
+}
+
 const char *bn_emu_whose(const void *address, char *buf, size_t size)
 {
     const char *c = address;

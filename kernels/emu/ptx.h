@@ -82,6 +82,8 @@ static inline void ldmatrix2_trans(uint32_t (&r)[2], const void *p)
 
 static inline void copy_async16(void *dst, const void *src, bool valid)
 {
+    if (valid)
+        BN_ACCESS(src, 16, false);
     bn_emu_copy_begin(dst, src, valid);
 }
 static inline void copy_async_commit()
