@@ -6,10 +6,11 @@
 #     jobs/gpu-check.sh [OUT]          (OUT: a new folder; default gpu-check)
 #
 # Needs CUDA 13 (nvcc) and a C compiler. Used when there: compute-sanitizer,
-# $PYTHON (python3) with torch (peers), cmocka, and a configured build tree in
-# $BUILD (default build) with burnish-train for the golden trajectories, and
-# burnish and nvidia-cuda-mps-control for burnish mps. Each
-# part that cannot run says so. Takes 4 to 7 minutes on 16 cores and writes 6.4
+# $PYTHON (python3) with torch (peers), cmocka, and a build tree in $BUILD
+# (default build), or what jobs/gpu/carry.sh made of one elsewhere, with
+# burnish-train for the golden trajectories (for which python3 and the files in
+# $BN_SHARED, default ../shared, are needed), and burnish and
+# nvidia-cuda-mps-control for burnish mps. Each part that cannot run says so. Takes 4 to 7 minutes on 16 cores and writes 6.4
 # GB of weights into OUT meanwhile; after $LIMIT seconds (460) nothing new is
 # begun, and what is left undone fails.
 #
@@ -216,14 +217,15 @@ each kernels 120
 wait
 parts kernels "kernels against the reference,"
 if test -z "$emu" && test -x "$build/burnish-train" &&
-    test -d "${BN_SHARED:-$src/../shared}"; then
+    test -d "${BN_SHARED:-$src/../shared}" && python3 --version >/dev/null; then
     for dtype in float32 bfloat16; do
         within 60 sh "$src/jobs/gpu/golden.sh" "$src" "$build" \
             "$out/golden-$dtype" $dtype >"$out/golden-$dtype.log" 2>&1
         part "golden trajectory, $dtype" $? "golden-$dtype.log"
     done
 else
-    skip "golden trajectories" "no $build/burnish-train, or no golden files"
+    skip "golden trajectories" \
+        "no $build/burnish-train, no golden files or no python3"
 fi
 # one GPU for two processes
 if command -v nvidia-cuda-mps-control >/dev/null &&
@@ -274,6 +276,9 @@ fi
 rm -f "$out/weights"
 awk -f "$src/jobs/gpu/bars.awk" "$out/ours" "$out/peer" >"$out/bars"
 alike=$?
+short=$(grep -c ' short$' "$out/bars")
+test -n "$emu" || part "bars ($short short of their targets)" \
+    $((short > 0)) bars
 if test -s "$out/peer"; then
     part "losses of steps beside PyTorch's" $alike bars
 fi

@@ -49,8 +49,9 @@ test_expect_success 'it runs through, and leaves a table and logs' '
     grep "^ok    build" table && ! grep "^FAIL" table &&
     grep "^ok    kernels against the reference, of sample" table &&
     grep "^ok    two processes under burnish mps" table &&
-    for bar in gemm_qkv attn_both_128 rmsnorm head adamw step_sft \
-        step_sft_mfu step_orpo step_orpo_memory first_step; do
+    for bar in gemm_qkv attn_both_128 rmsnorm ce head head_orpo \
+        head_orpo_memory adamw step_sft step_sft_mfu step_orpo \
+        step_orpo_memory first_step; do
         grep "^bench $bar .* target [0-9.]* ours " table || return 1
     done &&
     test -s "$dir/out/ours" && test -e "$dir/out/bench.log" &&
@@ -81,7 +82,8 @@ test_expect_success NO_TORCH 'without PyTorch it says so' '
 '
 test_expect_success TORCH 'steps come to the losses of PyTorch' '
     grep "^ok    losses of steps" table &&
-    for bar in step_sft step_orpo first_step step_sft_loss step_orpo_loss; do
+    for bar in step_sft step_orpo head_orpo first_step step_sft_loss \
+        step_orpo_loss; do
         grep "^bench $bar .* (torch)" table || return 1
     done
 '
@@ -92,6 +94,17 @@ test_expect_success 'losses that differ fail' '
     grep "^differs step_sft_loss" bars && cp same other &&
     awk -f "$BN_SRCDIR/jobs/gpu/bars.awk" same other >bars &&
     ! grep "^differs" bars
+'
+test_expect_success 'figures below their target are marked, and no others' '
+    printf "measure %s %s GB/s\n" copy 100 rope 79 swiglu 80 rmsnorm 90 \
+        head_orpo_memory 1 adamw 100 >ours &&
+    printf "measure %s %s GB/s\n" rope 50 rmsnorm 61 head_orpo_memory 3.9 \
+        adamw 100 >peer &&
+    awk -f "$BN_SRCDIR/jobs/gpu/bars.awk" ours peer >bars &&
+    sed -n "s/^bench \([^ ]*\) .*(\(.*\)) short$/\1 \2/p" bars >got &&
+    printf "%s\n" "rope copy" "rmsnorm torch" "head_orpo_memory torch" \
+        >want && test_cmp want got &&
+    grep "^bench swiglu - target 1.5 .*no torch)$" bars
 '
 test_expect_success 'nothing is left behind' '
     rm -r "$dir"

@@ -83,10 +83,19 @@ def rest():
     gu = rand(T, 2 * FFN)
     report("swiglu", 6 * T * FFN / 1e9,
            seconds(lambda: F.silu(gu[:, :FFN]) * gu[:, FFN:]), "GB/s")
-    del gu, x, delta
+    x, (cos, sin) = rand(T, HEADS + KV, HD), (rand(T, 1, HD), rand(T, 1, HD))
+    report("rope", 4 * T * (HEADS + KV) * HD / 1e9,
+           seconds(lambda: x * cos + torch.cat(
+               (-x[..., HD // 2:], x[..., :HD // 2]), -1) * sin), "GB/s")
+    del gu, x, delta, cos, sin
+    t = torch.randint(0, V, (CHUNK,), device=dev)
+    x = rand(CHUNK, V, dtype=torch.float32).requires_grad_()
+    report("ce", 10 * CHUNK * V / 1e9,
+           seconds(lambda: torch.autograd.grad(
+               F.cross_entropy(x, t, reduction="sum"), x)), "GB/s")
+    del x
     h = rand(CHUNK, H).requires_grad_()
     wv = rand(V, H).requires_grad_()
-    t = torch.randint(0, V, (CHUNK,), device=dev)
 
     def head():
         loss = F.cross_entropy((h @ wv.T).float(), t, reduction="sum")

@@ -3,7 +3,7 @@
 weights and the tokens of src/train/bench/cuda_step.c. Prints
 "measure NAME VALUE UNIT" lines.
 
-    torch-steps.py [--smoke] WEIGHTS                 SFT and ORPO steps
+    torch-steps.py [--smoke] WEIGHTS                 SFT and ORPO steps, the head
     torch-steps.py [--smoke] --first SINCE WEIGHTS   one step, from process start
 
 Plain functions on tensors in the way that runs fastest: q, k, v and gate, up
@@ -190,14 +190,43 @@ def task(name):
     report(f"step_{name}_loss", value, "nats")
 
 
+def head():
+    """The head of an ORPO step alone, with all logits: from hidden states to
+    the loss, and to the gradients of the states and of the matrix."""
+    ids = rows("orpo")
+    x, w = (torch.randn(*s, device=dev, dtype=torch.bfloat16)
+            .mul_(0.02).requires_grad_() for s in ((*ids.shape, H), (V, H)))
+    logp = token_logp if smoke else torch.compile(token_logp)
+    held, best = 0, float("inf")
+    for i in range(STEPS):
+        if i == 2 and not smoke:
+            torch.cuda.synchronize()
+            held = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+        start = time.perf_counter()
+        value = orpo(logp(F.linear(x, w), ids))
+        grads = torch.autograd.grad(value, (x, w))
+        value.item()
+        if not smoke:
+            torch.cuda.synchronize()
+        if i >= 2:
+            best = min(best, time.perf_counter() - start)
+        del value, grads
+    # What both sides have for results does not count.
+    result = 2 * (x.numel() + w.numel())
+    report("head_orpo", PAIRS / best, "pairs/s")
+    report("head_orpo_memory",
+           max(0, memory() - held - result) / 1e9 / PAIRS, "GB/pair")
+
+
 torch.manual_seed(0)
 if first is not None:
     trainer("sft", False)()
     report("first_step", time.time() - first, "s")
 else:
-    for name in ("sft", "orpo"):
+    for name in ("sft", "orpo", "head"):
         try:
-            task(name)
+            head() if name == "head" else task(name)
         except RuntimeError as e:  # out of memory: a figure less, and said
             print(f"{name}: {e}", file=sys.stderr)
         gc.collect()

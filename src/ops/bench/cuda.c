@@ -357,8 +357,11 @@ static void head(void)
                     rows);
     d->op.sync(d);
     free(host);
-    report("head_stats", 4.0 * n / 1e9, seconds(run_head_stats, &a), "GB/s");
-    report("head_grad", 6.0 * n / 1e9, seconds(run_head_grad, &a), "GB/s");
+    double stats = seconds(run_head_stats, &a);
+    double grad = seconds(run_head_grad, &a);
+    report("head_stats", 4.0 * n / 1e9, stats, "GB/s");
+    report("head_grad", 6.0 * n / 1e9, grad, "GB/s");
+    report("ce", 10.0 * n / 1e9, stats + grad, "GB/s");
     report("head", 6.0 * n * size.hidden / 1e12, seconds(run_head, &a),
            "TFLOP/s");
     bn_arena_reset(&arena, mark);

@@ -230,16 +230,22 @@ static void make_batch(struct bench *x)
     free(ids);
 }
 
-static void carve(struct bench *x, struct bn_arena *a)
+static void carve_head(struct bench *x, struct bn_arena *a)
 {
     int rows = bn_head_chunk_rows(x->m, (size_t)1 << 30);
-    struct bn_acts_size s = {x->b.ntok, x->b.nseg, x->b.ntok,
-                             BN_RECOMPUTE_NONE, true};
 
     if (rows > x->b.nscore)
         rows = x->b.nscore;
-    bn_acts_init(&x->a, x->m, &s, a);
     bn_head_init(&x->h, x->m, rows, x->b.nscore, x->b.nseq, true, a);
+}
+
+static void carve(struct bench *x, struct bn_arena *a)
+{
+    struct bn_acts_size s = {x->b.ntok, x->b.nseg, x->b.ntok,
+                             BN_RECOMPUTE_NONE, true};
+
+    bn_acts_init(&x->a, x->m, &s, a);
+    carve_head(x, a);
 }
 
 static void lay_out(struct bench *x, bool orpo)
@@ -268,9 +274,10 @@ static void clear_away(struct bench *x)
 
 /* --- steps --------------------------------------------------------------- */
 
-static double step(struct bench *x)
+/* From hidden states to the loss, and to their gradient. */
+static double run_head(struct bench *x)
 {
-    double metrics[BN_LOSS_MAX_KEYS] = {0}, norm;
+    double metrics[BN_LOSS_MAX_KEYS] = {0};
     struct bn_loss_params p = {0.1, -1e-6};
     struct bn_head_job job = {
         .loss = x->orpo ? &bn_loss_orpo : &bn_loss_sft,
@@ -280,15 +287,53 @@ static double step(struct bench *x)
     };
     struct bn_err err;
 
-    bn_model_zero_grad(x->m);
-    must(bn_model_forward(x->m, &x->a, &x->b, &err), &err);
     must(bn_head_run(x->m, &x->h, &x->b, x->a.y_f, x->a.d_x, &job, &err),
          &err);
+    return metrics[0];
+}
+
+static double step(struct bench *x)
+{
+    struct bn_err err;
+    double loss, norm;
+
+    bn_model_zero_grad(x->m);
+    must(bn_model_forward(x->m, &x->a, &x->b, &err), &err);
+    loss = run_head(x);
     bn_model_backward(x->m, &x->a, x->a.d_x);
     must(bn_optim_step(x->optim, 1e-4, &norm, &err), &err);
     x->dev->op.sync(x->dev);
     must(bn_dev_check(x->dev, &err), &err);
-    return metrics[0];
+    return loss;
+}
+
+/* The head alone, on the states of a forward pass; and its memory. */
+static void time_head(struct bench *x)
+{
+    struct bn_head used = x->h;
+    struct bn_arena plan;
+    struct bn_err err;
+    double best = HUGE_VAL;
+
+    must(bn_model_forward(x->m, &x->a, &x->b, &err), &err);
+    for (int i = 0; i < size.steps; i++) {
+        x->dev->op.sync(x->dev);
+        double t0 = bn_now();
+
+        (void)run_head(x);
+        x->dev->op.sync(x->dev);
+        double s = bn_now() - t0;
+        if (i > 0 && s < best)
+            best = s;
+    }
+    must(bn_dev_check(x->dev, &err), &err);
+    report("head_orpo", size.pairs / best, "pairs/s");
+    bn_arena_plan(&plan, "head");
+    carve_head(x, &plan);
+    bn_head_release(&x->h);
+    x->h = used;
+    report("head_orpo_memory", (double)plan.used / 1e9 / size.pairs,
+           "GB/pair");
 }
 
 /* By the count of perf's 6 N + 6 L heads head_dim T a token: products and the
@@ -330,6 +375,7 @@ static void time_task(struct bench *x, bool orpo)
         report("step_orpo", size.pairs / best, "pairs/s");
         report("step_orpo_memory", (double)x->work.size / 1e9 / size.pairs,
                "GB/pair");
+        time_head(x);
     }
     snprintf(name, sizeof(name), "step_%s_loss", task);
     report(name, loss, "nats");
