@@ -32,6 +32,12 @@ AC_DEFUN([BN_SANITIZERS], [
     AC_DEFINE([BN_SANITIZED], [1], [Define if built with ASan and UBSan])
   ])
   AC_SUBST([BN_SAN])
+  bn_save_CFLAGS=$CFLAGS
+  CFLAGS="$CFLAGS -fsanitize=address"
+  AC_CACHE_CHECK([whether AddressSanitizer is there], [bn_cv_asan],
+    [AC_LINK_IFELSE([AC_LANG_PROGRAM], [bn_cv_asan=yes], [bn_cv_asan=no])])
+  CFLAGS=$bn_save_CFLAGS
+  AM_CONDITIONAL([ASAN], [test "x$bn_cv_asan" = xyes])
   AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizers" = xyes])
 ])
 

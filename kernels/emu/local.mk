@@ -25,6 +25,22 @@ MOSTLYCLEANFILES += kernels/emu/obj/*.o kernels/emu/obj/*.d \
 	kernels/emu/test/*.o kernels/emu/test/*.o.d
 EXTRA_DIST += kernels/emu/test/lang.cu
 
+# Under AddressSanitizer, whatever the rest is built with
+if ASAN
+check_PROGRAMS += kernels/emu/test/past
+TESTS += kernels/emu/test/past.sh
+kernels_emu_test_past_SOURCES = kernels/emu/test/past.c \
+	kernels/emu/test/lang.h $(kernels_emu_libemu_a_SOURCES)
+kernels_emu_test_past_CFLAGS = $(AM_CFLAGS) -fsanitize=address
+kernels_emu_test_past_LDFLAGS = $(AM_LDFLAGS) -fsanitize=address
+kernels_emu_test_past_LDADD = kernels/emu/test/lang-asan.o -lm
+kernels/emu/test/past.log: kernels/emu/test/past
+kernels/emu/test/lang-asan.o: kernels/emu/test/lang.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(EMU_CXX) -fsanitize=address \
+		-MD -MP -MF $@.d -c $(srcdir)/kernels/emu/test/lang.cu -o $@
+endif
+EXTRA_DIST += kernels/emu/test/past.sh
+
 if HAVE_CMOCKA
 EMU_TESTS = kernels/emu/test/emu.t
 check_PROGRAMS += $(EMU_TESTS)

@@ -125,6 +125,15 @@ static char *map_pages(size_t size)
     return p + front;
 }
 
+/* What lies on both sides of an allocation, up to the guard pages. */
+static void hide_edges(struct block *b, bool hide)
+{
+    void (*f)(void *, size_t) = hide ? bn_emu_poison : bn_emu_unpoison;
+
+    f(low(b), (size_t)(b->p - low(b)));
+    f(b->p + b->size, (size_t)(high(b) - (b->p + b->size)));
+}
+
 void *bn_emu_malloc(size_t size)
 {
     size_t page = page_size(), room = (size + ALIGN - 1) / ALIGN * ALIGN;
@@ -145,7 +154,7 @@ void *bn_emu_malloc(size_t size)
     memset(low(b), EDGE_BYTE, (size_t)(b->p - low(b)));
     memset(b->p, POISON, size);
     memset(b->p + size, EDGE_BYTE, room - size);
-    bn_emu_poison(low(b), (size_t)(b->p - low(b)));
+    hide_edges(b, true);
     blocks = b;
     allocated += size;
     if (open_depth == 0)
@@ -161,12 +170,12 @@ static int edges_whole(struct block *b)
 {
     int whole = 1;
 
-    bn_emu_unpoison(low(b), (size_t)(b->p - low(b)));
+    hide_edges(b, false);
     for (char *c = low(b); c < b->p; c++)
         whole &= *c == EDGE_BYTE;
     for (char *c = b->p + b->size; c < high(b); c++)
         whole &= *c == EDGE_BYTE;
-    bn_emu_poison(low(b), (size_t)(b->p - low(b)));
+    hide_edges(b, true);
     return whole;
 }
 
@@ -199,7 +208,7 @@ int bn_emu_free(void *p)
     if (rc < 0)
         bn_emu_note("bytes next to the device allocation of %zu bytes were "
                     "overwritten", b->size);
-    bn_emu_unpoison(low(b), (size_t)(b->p - low(b)));
+    hide_edges(b, false);
     *at = b->next;
     allocated -= b->size;
     munmap(b->map, b->mapped);
