@@ -68,10 +68,10 @@ AC_DEFUN([BN_CHECK_CUDA], [
   AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
     [CUDA back end, toolkit in DIR @<:@auto, /usr/local/cuda@:>@])], [],
     [with_cuda=auto])
+  BN_WITH([nccl], [collectives of GPUs, with CUDA])
   AC_ARG_VAR([NVCC], [CUDA compiler])
   AC_ARG_VAR([NVCC_ARCH], [code generation flags for nvcc])
   bn_have_cuda=no
-  bn_have_nccl=no
   AS_CASE([$with_cuda], [yes|auto|no], [bn_cuda=/usr/local/cuda],
     [bn_cuda=$with_cuda])
   AS_IF([test "x$with_cuda" != xno], [
@@ -85,8 +85,9 @@ AC_DEFUN([BN_CHECK_CUDA], [
         AC_CHECK_LIB([cudart], [cudaGetDeviceCount],
           [bn_have_cuda=yes], [:])])])
     AS_IF([test "x$bn_have_cuda" = xyes], [
-      AC_CHECK_HEADER([nccl.h], [AC_CHECK_LIB([nccl],
-        [ncclCommInitRankConfig], [bn_have_nccl=yes], [:])])
+      AS_IF([test "x$with_nccl" != xno],
+        [AC_CHECK_HEADER([nccl.h], [AC_CHECK_LIB([nccl],
+          [ncclCommInitRankConfig], [bn_have_nccl=yes], [:])])])
       CUDA_CPPFLAGS="-I$bn_cuda/include"
       # cublasLt is loaded when a device is opened: src/ops/cublaslt.c
       CUDA_LIBS="-L$bn_cuda/lib64 -lcudart -lstdc++"
@@ -98,9 +99,7 @@ AC_DEFUN([BN_CHECK_CUDA], [
   AC_SUBST([CUDA_CPPFLAGS])
   AC_SUBST([CUDA_LIBS])
   BN_WITH_DONE([cuda], [CUDA], [nvcc, cublasLt.h and libcudart])
-  AS_IF([test "x$bn_have_nccl" = xyes],
-    [AC_DEFINE([HAVE_NCCL], [1], [Define if built with NCCL])])
-  AM_CONDITIONAL([HAVE_NCCL], [test "x$bn_have_nccl" = xyes])
+  BN_WITH_DONE([nccl], [NCCL], [CUDA, nccl.h and libnccl])
 ])
 
 # BN_CHECK_XXH_DISPATCH

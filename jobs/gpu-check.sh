@@ -21,6 +21,7 @@ set -u
 src=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:-gpu-check}
 build=${BUILD:-$src/build}
+test ! -d "$build" || build=$(cd "$build" && pwd)
 cuda=${CUDA_HOME:-/usr/local/cuda}
 nvcc=${NVCC:-$cuda/bin/nvcc}
 cc=${CC:-cc}

@@ -6,7 +6,8 @@ EXTRA_DIST += jobs/lib.sh jobs/check.sh jobs/quickstart.sh \
 	jobs/quickstart/tokenizer/tokenizer.json \
 	jobs/quickstart/tokenizer/tokenizer_config.json \
 	jobs/quickstart/wordnet.awk
-EXTRA_DIST += jobs/gpu-check.sh jobs/gpu/bars.awk jobs/gpu/cmocka.h \
+EXTRA_DIST += jobs/gpu-check.sh jobs/gpu/bars.awk jobs/gpu/carry.sh \
+	jobs/gpu/cmocka.h \
 	jobs/gpu/golden.sh jobs/gpu/hash.c jobs/gpu/jansson.h \
 	jobs/gpu/mps.sh jobs/gpu/near.py jobs/gpu/torch-bars.py \
 	jobs/gpu/torch-steps.py

@@ -65,6 +65,19 @@ test_expect_success 'every file that it compiles exists, and is compiled once' '
     sed -n "s/.* -o //p" commands | sort | uniq -d >twice &&
     test_must_be_empty twice
 '
+test_expect_success 'burnish-train can be carried with all that it needs' '
+    sh "$BN_SRCDIR/jobs/gpu/carry.sh" "$BN_BUILDDIR" "$dir/carried" &&
+    LD_LIBRARY_PATH=$dir/carried/lib ldd "$dir/carried/burnish-train" >libs &&
+    grep "libyaml.* => $dir/carried/lib/" libs &&
+    awk "/=>/ && !/carried/ { print \$1 }" libs |
+        grep -v "^lib\(c\|m\|dl\|rt\|pthread\|cudart\|cuda\)\.so" >rest
+    test_must_be_empty rest &&
+    env -i LD_LIBRARY_PATH="$dir/carried/lib:$LD_LIBRARY_PATH" \
+        "$dir/carried/burnish-train" --version &&
+    rm -r "$dir/carried" &&
+    test_expect_code 64 sh "$BN_SRCDIR/jobs/gpu/carry.sh" . "$dir/carried" \
+        2>err && grep "carry: no ./burnish-train" err
+'
 test_expect_success 'no time: nothing is begun, and that is a failure' '
     test_expect_code 1 env EMU=tree BUILD="$BN_BUILDDIR" LIMIT=0 \
         sh "$check" "$dir/late" >late &&

@@ -7,14 +7,17 @@ golden=$shared/golden
 mkdir -p "$dir" && cd "$dir" || exit 1
 BURNISH_CACHE=$PWD/cache
 export BURNISH_CACHE
+# What carry.sh brought along, and what this machine has.
+libs=$build/lib:${CUDA_HOME:-/usr/local/cuda}/lib64
+libs=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 for task in sft orpo; do
     traj="python3 $src/t/golden/trajectory.py"
     $traj data "$golden/$task-stories260K.json" $task.jsonl &&
     $traj yaml "$golden/$task-stories260K.json" 0 \
         "$shared/inputs/models/stories260K-hf" $task.jsonl $task \
         >$task.yaml &&
-    "$build/burnish-train" --set device=cuda --set dtype="$dtype" \
-        --strict-device $task.yaml || exit 1
+    LD_LIBRARY_PATH=$libs "$build/burnish-train" --set device=cuda \
+        --set dtype="$dtype" --strict-device $task.yaml || exit 1
     # In bf16 the losses are near the trajectory's, not on it.
     case $dtype in
     float32) $traj check "$golden/$task-stories260K.json" 0 $task ;;
