@@ -17,6 +17,7 @@
 #include <time.h>
 
 static const double say_after = 30; /* seconds of waiting before a word */
+static const double words_after = 2; /* seconds for a rank to say why it left */
 
 struct bn_pmix {
     pmix_proc_t self;
@@ -282,6 +283,28 @@ int bn_pmix_announce(struct bn_pmix *p, const char *key, struct bn_err *err)
     return put(key, &here, err);
 }
 
+/* PMIx ended a fence because a rank left before it, and says so in words that
+ * help nobody. The rank's own, if it has any, may be a moment behind. */
+static int broken(struct bn_pmix *p, const char *key,
+                  const struct bn_pmix_wait *wait, pmix_status_t status,
+                  struct bn_err *err)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    double until = bn_now() + words_after;
+    struct bn_str who = {0};
+
+    while (wait->watch.failed != NULL && bn_now() < until) {
+        if (anyone_failed(p, &wait->watch, err) < 0)
+            return -1;
+        nanosleep(&pause, NULL);
+    }
+    missing(p, key, &who);
+    bn_fail(err, BN_ERR_AGAIN, "boot: rank %s ended before all had met (PMIx: "
+            "%s)", who.s, PMIx_Error_string(status));
+    bn_str_release(&who);
+    return -1;
+}
+
 /* Announce this rank, then meet the others, collecting what they put. */
 static int meet(struct bn_pmix *p, const struct bn_pmix_wait *wait,
                 struct bn_err *err)
@@ -306,8 +329,7 @@ static int meet(struct bn_pmix *p, const struct bn_pmix_wait *wait,
     }
     rc = await(p, w, key, wait, err);
     if (rc == 0 && w->status != PMIX_SUCCESS)
-        rc = bn_fail(err, BN_ERR_AGAIN, "PMIx fence: %s",
-                     PMIx_Error_string(w->status));
+        rc = broken(p, key, wait, w->status, err);
     waiter_leave(w);
     PMIX_INFO_DESTRUCT(&info);
     p->round++;
