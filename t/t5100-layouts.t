@@ -123,6 +123,38 @@ test_expect_success 'layouts that a model or a run does not admit are refused' '
     test_must_fail bn_train 9 no sft $pp=9 &&
     grep "8 layers cannot be split over 9 pipeline stages" no.err
 '
+# one_other RANKS SETS: rank 1 is started with SETS, too; mpirun ends nobody
+one_other() {
+    rm -rf other && bn_ranks $1 --enable-recovery sh -c "
+        test \$OMPI_COMM_WORLD_RANK = 1 && set -- $2
+        exec burnish-train --set output_dir=other --set $batch=2 \
+            \"\$@\" sft.yaml" 2>other.err
+    test -f other/exit-class && ! test -d other/model
+}
+test_expect_success 'ranks that were started with other runs are refused' '
+    one_other 2 "--set learning_rate=1e-3" &&
+    grep "rank 1/2: error: .*: learning_rate is 0.002 on rank 0 and here 0.001$" other.err &&
+    grep "rank 0/2: error: rank 1 failed" other.err &&
+    test "$(cat other/exit-class)" = 64 &&
+    one_other 2 "--set eval_steps=3" &&
+    grep ": eval_steps is 5 on rank 0 and here 3$" other.err &&
+    head -n 30 sft.jsonl >fewer.jsonl &&
+    one_other 2 "--set train_file=fewer.jsonl" &&
+    grep ": training data is [0-9a-f]* on rank 0 and here [0-9a-f]*$" other.err &&
+    one_other 2 "--set $pp=2" &&
+    grep "pipeline_parallel_size is from 1 to 2, and 1 on this one" other.err &&
+    rm -rf other && bn_ranks 2 sh -c "
+        exec burnish-train --set output_dir=other --set max_steps=3 --set $batch=2 \
+            --set dataset_num_proc=\$((1 + OMPI_COMM_WORLD_RANK)) sft.yaml"
+'
+test_expect_success 'what fails on one rank ends all, with its class and its words' '
+    one_other 3 "--set train_file=absent.jsonl" &&
+    for r in 0 2; do
+        grep "\"class\":65,\"error\":\".*rank 1 failed: cannot open .absent.jsonl" \
+            other/phase.$r || return 1
+    done &&
+    test "$(cat other/exit-class)" = 65 && ! grep "PMIx" other.err
+'
 
 # The same program with a fault planted: the comparison must see it.
 bn_trainer=$BN_BUILDDIR/src/train/test/mutant

@@ -266,6 +266,12 @@ struct bn_hash bn_run_fingerprint(const struct bn_run *run);
  * (class usage) that names each key that differs with both values. */
 int bn_run_trajectory_same(const char *was, const char *is,
                            struct bn_err *err);
+/* The same of all keys that ranks of one run must have alike: paths are left
+ * out, as nodes may keep the same files in different places. Malloc'ed. */
+char *bn_run_common(const struct bn_run *run);
+/* As bn_run_trajectory_same, of bn_run_common on rank 0 and on this rank. */
+int bn_run_common_same(const char *rank0, const char *mine,
+                       struct bn_err *err);
 /* Where the value of 'key' came from; file NULL: a default. */
 struct bn_place bn_run_place(const struct bn_run *run, const char *key);
 /* The value of 'key' as one line of YAML, malloc'ed; NULL: no such key. */
@@ -291,6 +297,7 @@ enum bn_conf_flags {
     BN_CONF_BELOW = 8,      /* 'max' itself is not allowed */
     BN_CONF_SFT = 16,       /* only of use in this task */
     BN_CONF_ORPO = 32,
+    BN_CONF_OWN = 64,       /* may differ from rank to rank */
 };
 
 struct bn_conf_key {

@@ -40,6 +40,7 @@
 #define BELOW BN_CONF_BELOW
 #define SFT BN_CONF_SFT
 #define ORPO BN_CONF_ORPO
+#define OWN BN_CONF_OWN
 
 /* clang-format off */
 static const struct bn_conf_key keys[] = {
@@ -143,7 +144,7 @@ static const struct bn_conf_key keys[] = {
     {INT(data, data_seed), .from = "seed", .max = MANY, .flags = TRAJ,
      .help = "of the order of the rows and of eval_split"},
     {INT(data, dataset_num_proc), .dflt = "0", .max = 4096,
-     .unit = "threads",
+     .unit = "threads", .flags = OWN,
      .help = "for reading and tokenizing; 0: SLURM_CPUS_PER_TASK, else the"
              " CPUs allowed"},
     {STR(data, token_cache_dir), .flags = PATH,
@@ -273,8 +274,9 @@ static const struct bn_conf_key keys[] = {
 
     /* mesh */
     {CHOICE(mesh, device, "auto", "cpu", "cuda"), .dflt = "auto",
+     .flags = OWN,
      .help = "auto: cuda where there is a device, else cpu"},
-    {BOOL(mesh, strict_device), .dflt = "false",
+    {BOOL(mesh, strict_device), .dflt = "false", .flags = OWN,
      .help = "on a GPU: an operation that has no kernel for its shape is an"
              " error, instead of being computed by the CPU and counted"},
     {BOOL(mesh, cuda_graph), .dflt = "false",
@@ -282,6 +284,7 @@ static const struct bn_conf_key keys[] = {
              " an earlier step had the same shapes (8 shapes are kept). The"
              " same bits; less work for the host"},
     {INT(mesh, num_threads), .dflt = "0", .max = 4096, .unit = "threads",
+     .flags = OWN,
      .help = "for computing on the CPU; 0: SLURM_CPUS_PER_TASK, else"
              " OMP_NUM_THREADS, else the CPUs allowed, shared among the ranks"
              " of a node"},

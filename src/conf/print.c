@@ -97,20 +97,31 @@ char *bn_run_yaml(const struct bn_run *run)
     return bn_str_take(&s);
 }
 
-char *bn_run_trajectory(const struct bn_run *run)
+/* Lines of the keys that have 'with' of the flags and none of 'without'. */
+static char *lines(const struct bn_run *run, unsigned with, unsigned without)
 {
     struct bn_str s = {0};
     size_t n;
     const struct bn_conf_key *keys = bn_conf_keys(&n);
 
     for (size_t i = 0; i < n; i++) {
-        if (!(keys[i].flags & BN_CONF_TRAJECTORY))
+        if ((keys[i].flags & with) != with || (keys[i].flags & without) != 0)
             continue;
         bn_str_addf(&s, "%s: ", keys[i].name);
         bn_conf_write(&keys[i], bn_conf_at(run, &keys[i]), &s);
         bn_str_addc(&s, '\n');
     }
     return bn_str_take(&s);
+}
+
+char *bn_run_trajectory(const struct bn_run *run)
+{
+    return lines(run, BN_CONF_TRAJECTORY, 0);
+}
+
+char *bn_run_common(const struct bn_run *run)
+{
+    return lines(run, 0, BN_CONF_PATH | BN_CONF_OWN);
 }
 
 struct bn_hash bn_run_fingerprint(const struct bn_run *run)
@@ -140,8 +151,14 @@ static const char *line_of(const char *text, const char *key, size_t klen,
     return NULL;
 }
 
+/* What is said of a value on either side. */
+struct sides {
+    const char *a, *b;
+};
+
 /* Name what each line of 'a' is in 'b'. 'missing': only absent ones. */
-static void add_differences(const char *a, const char *b, bool missing,
+static void add_differences(const char *a, const char *b,
+                            const struct sides *of, bool missing,
                             struct bn_str *out)
 {
     for (const char *s = a; *s != '\0';) {
@@ -157,25 +174,42 @@ static void add_differences(const char *a, const char *b, bool missing,
                         (int)klen, s);
         else if (!missing
                  && (len != n - skip || memcmp(v, s + skip, len) != 0))
-            bn_str_addf(out, "%s%.*s was %.*s and is %.*s",
-                        out->len > 0 ? "; " : "", (int)klen, s,
-                        (int)(n - skip), s + skip, (int)len, v);
+            bn_str_addf(out, "%s%.*s%s %.*s%s %.*s",
+                        out->len > 0 ? "; " : "", (int)klen, s, of->a,
+                        (int)(n - skip), s + skip, of->b, (int)len, v);
         s += n + (s[n] == '\n');
     }
+}
+
+static int same(const char *a, const char *b, const struct sides *of,
+                const char *what, struct bn_err *err)
+{
+    struct bn_str d = {0};
+
+    add_differences(a, b, of, false, &d);
+    add_differences(b, a, of, true, &d);
+    if (d.len == 0)
+        return 0;
+    bn_fail(err, BN_ERR_USAGE, "%s: %s", what, d.s);
+    bn_str_release(&d);
+    return -1;
 }
 
 int bn_run_trajectory_same(const char *was, const char *is,
                            struct bn_err *err)
 {
-    struct bn_str d = {0};
+    static const struct sides of = {" was", " and is"};
 
-    add_differences(was, is, false, &d);
-    add_differences(is, was, true, &d);
-    if (d.len == 0)
-        return 0;
-    bn_fail(err, BN_ERR_USAGE, "the run has changed: %s", d.s);
-    bn_str_release(&d);
-    return -1;
+    return same(was, is, &of, "the run has changed", err);
+}
+
+int bn_run_common_same(const char *rank0, const char *mine,
+                       struct bn_err *err)
+{
+    static const struct sides of = {" is", " on rank 0 and here"};
+
+    return same(rank0, mine, &of, "ranks were not started with the same run",
+                err);
 }
 
 char *bn_run_value(const struct bn_run *run, const char *key)

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "mesh/mesh.h"
 
+#include <stdint.h>
+
 static int split(struct bn_mesh *m, struct bn_axis *a, int size, int index,
                  int color, struct bn_err *err)
 {
@@ -27,6 +29,31 @@ static int split_ends(struct bn_mesh *m, struct bn_err *err)
     return 0;
 }
 
+/* Ranks of different layouts would wait for each other in different groups. */
+static int same_sizes(struct bn_comm *world, const int size[4],
+                      struct bn_err *err)
+{
+    static const char *const axis[] = {"tensor", "pipeline", "context",
+                                       "data"};
+    int64_t v[8]; /* so that a maximum finds the smallest, too */
+
+    if (world->size == 1)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        v[i] = size[i];
+        v[i + 4] = -size[i];
+    }
+    if (world->ops->allreduce(world, v, BN_I64, 8, BN_MAX, err) < 0)
+        return -1;
+    for (int i = 0; i < 4; i++)
+        if (v[i] != -v[i + 4])
+            return bn_fail(err, BN_ERR_USAGE, "ranks were not started with "
+                           "the same run: %s_parallel_size is from %d to %d, "
+                           "and %d on this one", axis[i], (int)-v[i + 4],
+                           (int)v[i], size[i]);
+    return 0;
+}
+
 int bn_mesh_init(struct bn_mesh *m, struct bn_comm *world, int dp, int tp,
                  int pp, int cp, struct bn_err *err)
 {
@@ -44,6 +71,8 @@ int bn_mesh_init(struct bn_mesh *m, struct bn_comm *world, int dp, int tp,
                        "%d x pipeline %d x context %d) do not make the %d "
                        "ranks that were started", dp > 0 ? dp : 1, tp, pp, cp,
                        world->size);
+    if (same_sizes(world, (int[]){tp, pp, cp, dp}, err) < 0)
+        return -1;
     int ti = r % tp, ci = r / tp % cp, di = r / tp / cp % dp;
     int pi = r / tp / cp / dp;
     /* The color of a group is its rank with that axis' coordinate zero. */

@@ -28,7 +28,7 @@ struct bn_mesh {
 };
 
 /* Sizes of 0 for dp mean: whatever is left. The product must be the world's
- * size. Collective. */
+ * size, and the sizes those of all ranks. Collective. */
 int bn_mesh_init(struct bn_mesh *m, struct bn_comm *world, int dp, int tp,
                  int pp, int cp, struct bn_err *err);
 void bn_mesh_release(struct bn_mesh *m);
