@@ -65,7 +65,8 @@ static struct bn_chat *open_template(const struct bn_tokenizer *t,
                 "give one with --template", folder);
         return NULL;
     }
-    return bn_chat_create(own, "chat_template", err);
+    return bn_chat_create(own, bn_tokenizer_chat_template_name(t),
+                          err);
 }
 
 static const char usage[] =

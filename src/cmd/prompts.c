@@ -91,7 +91,8 @@ static int open_chat(struct bn_prompts *p, struct bn_err *err)
     if (own == NULL)
         return bn_fail(err, BN_ERR_DATA, "the tokenizer has no chat template "
                        "(a chat_template.jinja in its folder would be one)");
-    p->chat = bn_chat_create(own, "chat_template", err);
+    p->chat = bn_chat_create(own, bn_tokenizer_chat_template_name(p->t),
+                             err);
     return p->chat != NULL ? 0 : -1;
 }
 

@@ -107,7 +107,8 @@ static int check_template(const struct bn_tokenizer *t, struct bn_err *err)
 
     if (source == NULL)
         return 0;
-    chat = bn_chat_create(source, "chat template", err);
+    chat = bn_chat_create(source, bn_tokenizer_chat_template_name(t),
+                          err);
     bn_chat_destroy(chat);
     return chat != NULL ? 0 : -1;
 }

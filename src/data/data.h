@@ -67,6 +67,7 @@ struct bn_data_opts {
     enum bn_shape shape;
     const char *column[BN_COL_COUNT]; /* the column's name; NULL: its own */
     const char *chat_template; /* text; NULL: the tokenizer's, if any */
+    const char *chat_template_name; /* its file, for messages; may be NULL */
     int64_t max_length;        /* tokens; 0: no limit */
     int64_t max_prompt_length; /* tokens; 0: no limit */
     bool keep_start;           /* of a prompt that is cut; else its end */

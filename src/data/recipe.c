@@ -84,7 +84,7 @@ static int find_bos(struct bn_recipe *r, struct bn_err *err)
 int bn_recipe_init(struct bn_recipe *r, const struct bn_data_opts *o,
                    const struct bn_tokenizer *t, struct bn_err *err)
 {
-    const char *template = o->chat_template;
+    const char *template = o->chat_template, *name = o->chat_template_name;
 
     *r = (struct bn_recipe){.o = o, .t = t, .eos = -1};
     for (int c = 0; c < BN_COL_COUNT; c++)
@@ -94,10 +94,13 @@ int bn_recipe_init(struct bn_recipe *r, const struct bn_data_opts *o,
         goto fail;
     if (o->add_eos)
         r->eos = bn_tokenizer_eos(t);
-    if (template == NULL)
+    if (template == NULL) {
         template = bn_tokenizer_chat_template(t);
+        name = bn_tokenizer_chat_template_name(t);
+    }
     if (template != NULL) {
-        r->chat = bn_chat_create(template, "chat_template", err);
+        r->chat = bn_chat_create(template, name != NULL ? name
+                                                        : "chat_template", err);
         if (r->chat == NULL)
             goto fail;
     }
@@ -273,6 +276,34 @@ static const struct {
                            "messages through the chat template"},
 };
 
+/* A name in 'columns' that nothing reads is a mistake: the rows would be taken
+ * for what their other columns say. Columns that a row may lack are noted. */
+static int check_columns(struct bn_recipe *r, const struct bn_row *row,
+                         const char *keys, struct bn_err *err)
+{
+    const char *shape = bn_shape_name(r->shape);
+
+    for (int c = 0; c < BN_COL_COUNT; c++) {
+        bool used = about[r->form].cols & 1u << c;
+        char *was = r->notes;
+
+        if (strcmp(r->name[c], bn_col_name(c)) == 0 || (used && has(row, c)))
+            continue;
+        if (!used && has(row, c))
+            return bn_fail(err, BN_ERR_USAGE, "columns.%s: rows of shape '%s' "
+                           "do not read '%s'; leave it out or set "
+                           "data_format", bn_col_name(c), shape, r->name[c]);
+        if (!used)
+            return bn_fail(err, BN_ERR_USAGE, "columns.%s: there is no '%s' "
+                           "among the columns %s", bn_col_name(c), r->name[c],
+                           keys);
+        r->notes = bn_asprintf("%sthe first row has no '%s' (columns.%s)\n",
+                               was, r->name[c], bn_col_name(c));
+        free(was);
+    }
+    return 0;
+}
+
 static void state(struct bn_recipe *r, const struct bn_row *row)
 {
     struct bn_str b = {0};
@@ -305,7 +336,7 @@ int bn_recipe_detect(struct bn_recipe *r, const struct bn_row *first,
         return bn_fail(err, BN_ERR_USAGE, "data_format '%s' does not fit the "
                        "task", bn_shape_name(r->shape));
     r->form = form_of(r, first);
-    if (check_opts(r, err) < 0)
+    if (check_opts(r, err) < 0 || check_columns(r, first, keys, err) < 0)
         return -1;
     state(r, first);
     return 0;

@@ -270,6 +270,7 @@ void bn_tokenizer_close(struct bn_tokenizer *t)
     free(t->special);
     json_decref(t->names);
     free(t->template);
+    free(t->template_name);
     free(t->path);
     free(t);
 }
@@ -320,6 +321,11 @@ struct bn_hash bn_tokenizer_hash(const struct bn_tokenizer *t)
 const char *bn_tokenizer_chat_template(const struct bn_tokenizer *t)
 {
     return t->template;
+}
+
+const char *bn_tokenizer_chat_template_name(const struct bn_tokenizer *t)
+{
+    return t->template_name;
 }
 
 const char *bn_tokenizer_special(const struct bn_tokenizer *t,

@@ -52,6 +52,8 @@ bool bn_tokenizer_is_special(const struct bn_tokenizer *t, int32_t id);
 struct bn_hash bn_tokenizer_hash(const struct bn_tokenizer *t);
 /* The text of the chat template, borrowed; NULL if there is none. */
 const char *bn_tokenizer_chat_template(const struct bn_tokenizer *t);
+/* Where it stands, for messages: "dir/chat_template.jinja". */
+const char *bn_tokenizer_chat_template_name(const struct bn_tokenizer *t);
 /* The text of a named special token ("bos_token", "eos_token", "pad_token",
  * "unk_token", ...) of tokenizer_config.json, borrowed; NULL if unset. */
 const char *bn_tokenizer_special(const struct bn_tokenizer *t,

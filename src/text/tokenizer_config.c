@@ -58,6 +58,7 @@ static int take_template(struct bn_tokenizer *t, const json_t *config,
         return bn_fail(err, BN_ERR_DATA, "%s: chat_template must be a string "
                        "or a list with one named 'default'", path);
     t->template = bn_strdup(s);
+    t->template_name = bn_asprintf("%s: chat_template", path);
     return 0;
 }
 
@@ -88,6 +89,8 @@ static int load_jinja(struct bn_tokenizer *t, const char *dir,
     if (bn_exists(path)) {
         t->template = bn_file_read(path, 16 << 20, &len, err);
         rc = t->template != NULL ? 0 : -1;
+        if (rc == 0)
+            t->template_name = bn_strdup(path);
         if (rc == 0 && strlen(t->template) != len)
             rc = bn_fail(err, BN_ERR_DATA, "%s: has a NUL byte", path);
     }

@@ -50,6 +50,7 @@ struct bn_tokenizer {
     int32_t bos, eos, pad;
     json_t *names;  /* "bos_token": its text, ... */
     char *template; /* chat template or NULL */
+    char *template_name; /* where it stands; NULL likewise */
     struct bn_hash hash;
 };
 

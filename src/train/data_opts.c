@@ -1,6 +1,9 @@
 #include "config.h"
 #include "train/data_opts.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/file.h"
 
 enum { TEMPLATE_MAX = 16 << 20 };
@@ -59,6 +62,12 @@ int bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
             bn_file_read(d->chat_template, TEMPLATE_MAX, &len, err);
         if (*chat_template == NULL)
             return -1;
+        if (strlen(*chat_template) != len) {
+            free(*chat_template);
+            *chat_template = NULL;
+            return bn_fail(err, BN_ERR_DATA, "%s: has a NUL byte",
+                           d->chat_template);
+        }
     }
     bn_data_opts_init(o);
     o->files = (const char *const *)d->train_file.v;
@@ -72,6 +81,7 @@ int bn_session_data_opts(struct bn_data_opts *o, const struct bn_run *run,
     o->shape = shape_of(run);
     columns(o, &d->columns);
     o->chat_template = *chat_template;
+    o->chat_template_name = d->chat_template;
     o->max_length = d->max_length;
     o->max_prompt_length = d->max_prompt_length;
     o->keep_start = d->truncation_mode == BN_RUN_KEEP_START;
