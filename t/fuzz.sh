@@ -15,8 +15,9 @@ seeds()
 {
     case $1 in
     tokenizer) cp "$data"/fuzz-tokenizer/* "$2" ;;
-    chat) cp "$data"/chat/*.jinja "$2" ;;
+    chat) cp "$data"/chat/*.jinja "$data"/fuzz-chat/* "$2" ;;
     formats)
+        cp "$data"/fuzz-formats/* "$2"
         # The first byte chooses the reader.
         i=0
         for f in quants.safetensors torch.pt quants.gguf; do
@@ -25,7 +26,7 @@ seeds()
             i=$((i + 1))
         done
         ;;
-    rows) ;;
+    rows) cp "$data"/fuzz-rows/* "$2" ;;
     *) echo "# no seeds for $1" ;;
     esac
 }

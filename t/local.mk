@@ -43,6 +43,7 @@ SHARNESS_TESTS = \
 	t/t3100-data-inputs.t \
 	t/t3101-render.t \
 	t/t3110-tokenize.t \
+	t/t3300-hostile.t \
 	t/t4010-tensorboard.t \
 	t/t4101-generate.t \
 	t/t4110-generate-eval.t \
@@ -78,12 +79,46 @@ check-peers: all
 
 # Each fuzz target for FUZZ_SECONDS, from the files that its tests use.
 FUZZ_SECONDS = 60
-FUZZ_CORPUS = t/data/fuzz-tokenizer/bytes t/data/fuzz-tokenizer/regex \
-	t/data/fuzz-tokenizer/pieces t/data/fuzz-tokenizer/metaspace \
+FUZZ_CORPUS = t/data/fuzz-chat/hostile-blocks \
+	t/data/fuzz-chat/hostile-double \
+	t/data/fuzz-chat/hostile-macro \
+	t/data/fuzz-chat/hostile-nested \
+	t/data/fuzz-chat/hostile-numbers \
+	t/data/fuzz-chat/hostile-open \
+	t/data/fuzz-chat/hostile-range \
+	t/data/fuzz-chat/hostile-surrogate \
+	t/data/fuzz-chat/hostile-variables \
+	t/data/fuzz-formats/hostile-backwards \
+	t/data/fuzz-formats/hostile-duplicate \
+	t/data/fuzz-formats/hostile-length \
+	t/data/fuzz-formats/hostile-nested \
+	t/data/fuzz-formats/hostile-nul \
+	t/data/fuzz-formats/hostile-numbers \
+	t/data/fuzz-formats/hostile-overlap \
+	t/data/fuzz-formats/hostile-product \
+	t/data/fuzz-formats/hostile-surrogate \
+	t/data/fuzz-rows/hostile-cut \
+	t/data/fuzz-rows/hostile-duplicate \
+	t/data/fuzz-rows/hostile-nested \
+	t/data/fuzz-rows/hostile-nul \
+	t/data/fuzz-rows/hostile-nul-escape \
+	t/data/fuzz-rows/hostile-numbers \
+	t/data/fuzz-rows/hostile-quotes \
+	t/data/fuzz-rows/hostile-surrogate \
+	t/data/fuzz-rows/hostile-utf8 \
+	t/data/fuzz-rows/plain \
+	t/data/fuzz-tokenizer/bytes \
+	t/data/fuzz-tokenizer/hostile-added \
+	t/data/fuzz-tokenizer/hostile-cycle \
+	t/data/fuzz-tokenizer/hostile-duplicate \
+	t/data/fuzz-tokenizer/hostile-empty \
 	t/data/fuzz-tokenizer/hostile-nested \
+	t/data/fuzz-tokenizer/hostile-nul \
 	t/data/fuzz-tokenizer/hostile-numbers \
 	t/data/fuzz-tokenizer/hostile-surrogate \
-	t/data/fuzz-tokenizer/hostile-cycle
+	t/data/fuzz-tokenizer/metaspace \
+	t/data/fuzz-tokenizer/pieces \
+	t/data/fuzz-tokenizer/regex
 EXTRA_DIST += t/fuzz.sh $(FUZZ_CORPUS)
 CLEANFILES += $(FUZZERS)
 .PHONY: fuzz-smoke
