@@ -117,6 +117,48 @@ static int open_ranks(struct bn_session *s, struct bn_err *err)
     return 0;
 }
 
+/* What the ranks must have alike: keys and data. Malloc'ed. */
+static char *common_text(const struct bn_session *s)
+{
+    char *keys = bn_run_common(s->run), train[BN_HASH_HEX] = "none",
+         eval[BN_HASH_HEX] = "none";
+
+    if (s->train != NULL)
+        bn_hash_hex(bn_tokens_hash(s->train), train);
+    if (s->eval != NULL)
+        bn_hash_hex(bn_tokens_hash(s->eval), eval);
+    char *all = bn_asprintf("%straining data: %s\nevaluation data: %s\n", keys,
+                            train, eval);
+
+    free(keys);
+    return all;
+}
+
+/* Ranks that read different files would each train something else, or meet
+ * in different calls. */
+static int alike(const struct bn_session *s, struct bn_err *err)
+{
+    struct bn_comm *world = s->world;
+
+    if (world->size == 1)
+        return 0;
+    char *mine = common_text(s), *first = NULL;
+    uint64_t n = strlen(mine) + 1;
+    int rc = world->ops->bcast(world, &n, sizeof(n), 0, err);
+
+    if (rc == 0) {
+        first = world->rank == 0 ? bn_strdup(mine) : bn_malloc(n);
+        rc = world->ops->bcast(world, first, n, 0, err);
+    }
+    if (rc == 0) {
+        rc = bn_run_common_same(first, mine, err);
+        rc = bn_comm_agree(world, rc < 0 ? err->code : 0, err);
+    }
+    free(mine);
+    free(first);
+    return rc;
+}
+
 /* Checkpoints of adapters name the frozen model by its weights: each rank
  * reads a share of the tensors. */
 static int name_base(struct bn_session *s, struct bn_err *err)
@@ -230,7 +272,8 @@ static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
         && open_data(s, flags, err) < 0)
         return -1;
     bn_phase_set("boot", 0);
-    if (open_device(s, err) < 0 || open_ranks(s, err) < 0)
+    if (open_device(s, err) < 0 || open_ranks(s, err) < 0
+        || alike(s, err) < 0)
         return -1;
     bn_phase_set("load", 0);
     if (make_trainer(s, flags, max_tokens, err) < 0)

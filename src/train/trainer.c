@@ -136,48 +136,6 @@ static struct bn_set_size size_of(const struct bn_tokens *ts)
     return (struct bn_set_size){bn_tokens_count(ts), bn_tokens_longest(ts)};
 }
 
-/* What the ranks must have alike: keys and data. Malloc'ed. */
-static char *common_text(const struct bn_trainer *t)
-{
-    char *keys = bn_run_common(t->run), train[BN_HASH_HEX] = "none",
-         eval[BN_HASH_HEX] = "none";
-
-    if (t->train != NULL)
-        bn_hash_hex(bn_tokens_hash(t->train), train);
-    if (t->eval != NULL)
-        bn_hash_hex(bn_tokens_hash(t->eval), eval);
-    char *all = bn_asprintf("%straining data: %s\nevaluation data: %s\n", keys,
-                            train, eval);
-
-    free(keys);
-    return all;
-}
-
-/* Ranks that read different files would each train something else, or meet
- * in different calls. */
-static int alike(const struct bn_trainer *t, struct bn_err *err)
-{
-    struct bn_comm *world = t->mesh->world;
-
-    if (world->size == 1)
-        return 0;
-    char *mine = common_text(t), *first = NULL;
-    uint64_t n = strlen(mine) + 1;
-    int rc = world->ops->bcast(world, &n, sizeof(n), 0, err);
-
-    if (rc == 0) {
-        first = world->rank == 0 ? bn_strdup(mine) : bn_malloc(n);
-        rc = world->ops->bcast(world, first, n, 0, err);
-    }
-    if (rc == 0) {
-        rc = bn_run_common_same(first, mine, err);
-        rc = bn_comm_agree(world, rc < 0 ? err->code : 0, err);
-    }
-    free(mine);
-    free(first);
-    return rc;
-}
-
 struct bn_trainer *bn_trainer_create(const struct bn_run *run,
                                      const struct bn_model_config *cfg,
                                      const struct bn_tokens *train,
@@ -200,8 +158,7 @@ struct bn_trainer *bn_trainer_create(const struct bn_run *run,
         order(t);
         schedule(t);
     }
-    if (alike(t, err) < 0
-        || bn_sizes_init(&t->sizes, run, cfg, mesh, size_of(train),
+    if (bn_sizes_init(&t->sizes, run, cfg, mesh, size_of(train),
                        size_of(eval), max_tokens, err) < 0
         || make_state(t, err) < 0 || bn_trainer_load(t, err) < 0
         || make_work(t, err) < 0) {
