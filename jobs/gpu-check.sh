@@ -10,9 +10,10 @@
 # (default build), or what jobs/gpu/carry.sh made of one elsewhere, with
 # burnish-train for the golden trajectories (for which python3 and the files in
 # $BN_SHARED, default ../shared, are needed), and burnish and
-# nvidia-cuda-mps-control for burnish mps. Each part that cannot run says so. Takes 4 to 7 minutes on 16 cores and writes 6.4
-# GB of weights into OUT meanwhile; after $LIMIT seconds (460) nothing new is
-# begun, and what is left undone fails.
+# nvidia-cuda-mps-control for burnish mps. Each part that cannot run says so.
+# Takes 4 to 7 minutes on 16 cores and writes 6.4 GB of weights into OUT
+# meanwhile; after $LIMIT seconds (460) nothing new is begun, and what is left
+# undone fails.
 #
 # EMU=build: a rehearsal on a machine without a GPU. The same sources, by the
 # host's compiler and over the emulator, with small shapes; figures mean nothing.
@@ -218,7 +219,8 @@ each kernels 120
 wait
 parts kernels "kernels against the reference,"
 if test -z "$emu" && test -x "$build/burnish-train" &&
-    test -d "${BN_SHARED:-$src/../shared}" && python3 --version >/dev/null; then
+    test -d "${BN_SHARED:-$src/../shared}" &&
+    python3 --version >/dev/null 2>&1; then
     for dtype in float32 bfloat16; do
         within 60 sh "$src/jobs/gpu/golden.sh" "$src" "$build" \
             "$out/golden-$dtype" $dtype >"$out/golden-$dtype.log" 2>&1

@@ -7,7 +7,7 @@
 #     jobs/gpu/carry.sh BUILD FOLDER
 #
 # A tree configured --without-mpi --without-pmix --without-onednn
-# --without-nccl makes it 30 MB.
+# --without-nccl makes it 23 MB.
 set -eu
 program=$1/burnish-train to=$2
 test -x "$program" || { echo "carry: no $program" >&2; exit 64; }
