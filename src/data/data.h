@@ -174,6 +174,19 @@ struct bn_hash bn_tokens_hash(const struct bn_tokens *ts);
 /* False if this call had to make it. */
 bool bn_tokens_was_cached(const struct bn_tokens *ts);
 
+/* Examples of one set that are in another, too. */
+struct bn_overlap {
+    uint64_t n;           /* of 'part' */
+    uint64_t part, whole; /* the first of them, and where else it is */
+};
+/* By tokens alone, whatever is learnt of them. Reads 'whole' once, where
+ * lengths do not tell. */
+void bn_tokens_overlap(const struct bn_tokens *part,
+                       const struct bn_tokens *whole, struct bn_overlap *o);
+/* Append a line for a person; false if there is nothing to say. */
+bool bn_tokens_say_overlap(const struct bn_tokens *eval,
+                           const struct bn_tokens *train, struct bn_str *out);
+
 /* What the first rows of some files are. */
 struct bn_peek {
     struct bn_tokens_stats stats; /* rows, and what became of them */

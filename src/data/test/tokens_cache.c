@@ -131,6 +131,41 @@ static void test_split(void **state)
     free(other);
 }
 
+/* Files as somebody made them, unlike parts of one. */
+static void test_overlap(void **state)
+{
+    static const char both[] = "{\"text\":\"held\"}\n{\"text\":\"one\"}\n"
+                               "{\"text\":\"on\"}\n{\"text\":\"one\"}\n";
+    static const char none[] = "{\"text\":\"held\"}\n{\"text\":\"eno\"}\n";
+    struct bn_str s = {0};
+    struct bn_overlap lap;
+
+    (void)state;
+    given("o.jsonl", "{\"text\":\"two\"}\n{\"text\":\"one\"}\n"
+                     "{\"text\":\"a longer one\"}\n");
+    char *other = test_file("lap.jsonl", both, sizeof(both) - 1);
+    o.eval_files = (const char *const *)&other;
+    o.neval_files = 1;
+    make_with(tok);
+    bn_tokens_overlap(held, set, &lap);
+    assert_int_equal(lap.n, 2);
+    assert_int_equal(lap.part, 1);
+    assert_int_equal(lap.whole, 1);
+    assert_true(bn_tokens_say_overlap(held, set, &s));
+    assert_non_null(strstr(s.s, "2 of the 4 evaluation examples are training "
+                                "examples, too"));
+    assert_non_null(strstr(s.s, "lap.jsonl:2, as "));
+    assert_non_null(strstr(s.s, "o.jsonl:2"));
+    free(other);
+    other = test_file("lap.jsonl", none, sizeof(none) - 1);
+    make_with(tok);
+    bn_tokens_overlap(held, set, &lap);
+    assert_int_equal(lap.n, 0);
+    assert_false(bn_tokens_say_overlap(held, set, &s));
+    bn_str_release(&s);
+    free(other);
+}
+
 static void test_key(void **state)
 {
     char *was;
@@ -271,6 +306,7 @@ static int run(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_split),
+        cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_key),
         cmocka_unit_test(test_reused_pid),
         cmocka_unit_test(test_two_processes),
