@@ -197,6 +197,29 @@ static void add_hash(struct bn_tokenizer *t, const char *text, size_t len)
     free(names);
 }
 
+/* 'err' says that the file cannot be read. If it is absent and older formats
+ * lie in its place: how to make it from them. */
+static int say_other(const struct bn_tokenizer *t, const char *dir,
+                     struct bn_err *err)
+{
+    static const char *const others[] = {"tokenizer.model", "spiece.model",
+                                         "vocab.json"};
+    bool there = bn_exists(t->path);
+
+    for (size_t i = 0; i < BN_COUNT(others) && !there; i++) {
+        char *path = bn_path_join(dir, others[i]);
+
+        there = bn_exists(path);
+        if (there)
+            bn_fail(err, BN_ERR_DATA, "no '%s'; '%s' is of another format, "
+                    "convert it once: python3 -c \"import transformers as t; "
+                    "t.AutoTokenizer.from_pretrained('%s')"
+                    ".save_pretrained('%s')\"", t->path, path, dir, dir);
+        free(path);
+    }
+    return -1;
+}
+
 static int load(struct bn_tokenizer *t, const char *dir, struct bn_err *err)
 {
     size_t len;
@@ -205,7 +228,7 @@ static int load(struct bn_tokenizer *t, const char *dir, struct bn_err *err)
     int rc = -1;
 
     if (text == NULL)
-        return -1;
+        return say_other(t, dir, err);
     root = bn_json_parse(text, len, t->path, err);
     if (root == NULL)
         goto out;
