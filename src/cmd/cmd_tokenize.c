@@ -41,17 +41,6 @@ static int show(const struct bn_tokens *ts, const char *name, int64_t n,
     return rc;
 }
 
-/* A split keeps equal examples together; files are as somebody made them. */
-static void show_overlap(const struct bn_tokens *eval,
-                         const struct bn_tokens *train)
-{
-    struct bn_str out = {0};
-
-    if (bn_tokens_say_overlap(eval, train, &out))
-        printf("note      %s\n", out.s);
-    bn_str_release(&out);
-}
-
 static int tokenize(const struct bn_run *run, int64_t n, struct bn_err *err)
 {
     struct bn_tokens *train = NULL, *eval = NULL;
@@ -73,8 +62,6 @@ static int tokenize(const struct bn_run *run, int64_t n, struct bn_err *err)
     } else if (rc == 0 && eval != NULL) {
         printf("\n");
         rc = show(eval, "eval", n, t, err);
-        if (rc == 0 && train != NULL)
-            show_overlap(eval, train);
     }
 out:
     bn_tokens_close(train);

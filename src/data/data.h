@@ -107,6 +107,7 @@ enum bn_drop {
     BN_DROP_OVER_LONG,   /* the prompt alone fills max_length */
     BN_DROP_NO_TARGET,   /* sft: no token to learn, perhaps after the cut */
     BN_DROP_TWO_BOS,     /* the text brings a second BOS */
+    BN_DROP_HELD,        /* an example of eval_files, too */
     BN_DROP_COUNT
 };
 /* "bad row", "no answer", ...: for tables and JSON keys. */
@@ -128,7 +129,8 @@ struct bn_tokens;
 
 /* Find or make the token sets of 'o'. '*eval' is NULL if 'o' asks for none,
  * '*train' if it names evaluation files alone; with eval_split the two share
- * one cache entry, with eval_files each has its own. Waits for another
+ * one cache entry, with eval_files each has its own, and what both would have
+ * is left out of '*train'. Waits for another
  * process that makes the same, saying for whom. Local (several ranks that
  * call it do the work once). On failure nothing is left behind and both are
  * NULL. Errors: class data with file and line of a
@@ -173,19 +175,6 @@ const char *bn_tokens_path(const struct bn_tokens *ts);
 struct bn_hash bn_tokens_hash(const struct bn_tokens *ts);
 /* False if this call had to make it. */
 bool bn_tokens_was_cached(const struct bn_tokens *ts);
-
-/* Examples of one set that are in another, too. */
-struct bn_overlap {
-    uint64_t n;           /* of 'part' */
-    uint64_t part, whole; /* the first of them, and where else it is */
-};
-/* By tokens alone, whatever is learnt of them. Reads 'whole' once, where
- * lengths do not tell. */
-void bn_tokens_overlap(const struct bn_tokens *part,
-                       const struct bn_tokens *whole, struct bn_overlap *o);
-/* Append a line for a person; false if there is nothing to say. */
-bool bn_tokens_say_overlap(const struct bn_tokens *eval,
-                           const struct bn_tokens *train, struct bn_str *out);
 
 /* What the first rows of some files are. */
 struct bn_peek {

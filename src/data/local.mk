@@ -10,7 +10,7 @@ src_data_libdata_a_SOURCES = \
 	src/data/maker_chat.c \
 	src/data/meta.c \
 	src/data/order.c src/data/order.h \
-	src/data/overlap.c \
+	src/data/held.c \
 	src/data/peek.c \
 	src/data/pipeline.c \
 	src/data/reader.c src/data/reader.h \

@@ -25,8 +25,11 @@ enum bn_form {
 };
 
 /* What all threads share. Immutable once made. */
+struct bn_held;
+
 struct bn_recipe {
     const struct bn_data_opts *o;
+    const struct bn_held *held; /* left out; may be NULL */
     const struct bn_tokenizer *t;
     const char *name[BN_COL_COUNT];
     struct bn_chat *chat; /* NULL: no template */
@@ -60,6 +63,12 @@ struct bn_made {
     bool cut; /* a length limit took tokens away */
 };
 void bn_made_release(struct bn_made *x);
+
+/* The examples of a set, by their tokens (held.c). Read-only, shared by
+ * threads. */
+struct bn_held *bn_held_create(const struct bn_tokens *ts);
+void bn_held_destroy(struct bn_held *h); /* NULL is allowed */
+bool bn_held_has(const struct bn_held *h, const struct bn_made *x);
 
 /* Make an example of a row. BN_KEPT, or why there is none; for a bad row
  * bn_maker_why says what is wrong. */

@@ -193,11 +193,13 @@ static int run(struct pipeline *p, int threads, struct bn_err *err)
 }
 
 int bn_tokens_write(struct bn_cache_lock *l, const struct bn_data_opts *o,
+                    const struct bn_tokens *held,
                     const struct bn_data_files *files,
                     const struct bn_tokenizer *t, struct bn_err *err)
 {
     int threads = o->threads > 0 ? o->threads : bn_cpu_count();
     struct bn_recipe recipe;
+    struct bn_held *apart = NULL;
     struct bn_err local;
     int rc = -1;
     struct pipeline p = {
@@ -216,6 +218,7 @@ int bn_tokens_write(struct bn_cache_lock *l, const struct bn_data_opts *o,
     if (bn_recipe_from_files(&recipe, files, err) < 0
         || bn_writer_open(&p.writer, l->tmp, &recipe, err) < 0)
         goto out;
+    recipe.held = apart = held != NULL ? bn_held_create(held) : NULL;
     p.slot = BN_NEWN(struct slot, p.nslots);
     p.reader = bn_reader_open(files, recipe.name);
     if (run(&p, threads, err) == 0)
@@ -226,6 +229,7 @@ int bn_tokens_write(struct bn_cache_lock *l, const struct bn_data_opts *o,
         bn_part_release(&p.slot[i].part);
     }
     free(p.slot);
+    bn_held_destroy(apart);
 out:
     if (p.writer.dir != NULL)
         bn_writer_release(&p.writer);

@@ -49,7 +49,7 @@ const char *bn_drop_name(enum bn_drop d)
     static const char *const name[BN_DROP_COUNT] = {
         "kept", "bad row", "empty prompt", "no answer",
         "chosen equals rejected", "prompt over max_length", "no target",
-        "two BOS tokens"};
+        "two BOS tokens", "in eval_file"};
 
     return name[d];
 }
@@ -232,6 +232,7 @@ static void add_names(struct bn_hasher *h, const struct bn_data_opts *o)
 }
 
 struct bn_hash bn_tokens_key(const struct bn_data_opts *o,
+                             const struct bn_tokens *held,
                              const struct bn_data_files *files,
                              const struct bn_tokenizer *t)
 {
@@ -254,6 +255,11 @@ struct bn_hash bn_tokens_key(const struct bn_data_opts *o,
     bn_hasher_add(h, &th, sizeof(th));
     bn_hasher_adds(h, template != NULL ? template : "");
     add_names(h, o);
+    if (held != NULL) {
+        struct bn_hash key = bn_tokens_hash(held);
+
+        bn_hasher_add(h, &key, sizeof(key));
+    }
     for (size_t i = 0; i < files->n; i++) {
         int32_t kind = files->v[i].kind;
 
@@ -280,7 +286,8 @@ int bn_tokens_check(const struct bn_tokens_stats *s, double max_fraction,
                     const struct bn_data_files *files, const char *first,
                     struct bn_err *err)
 {
-    uint64_t lost = s->rows - s->drops[BN_KEPT];
+    uint64_t whole = s->rows - s->drops[BN_DROP_HELD];
+    uint64_t lost = whole - s->drops[BN_KEPT];
     struct bn_str why = {0};
     int rc = 0;
 
@@ -293,10 +300,10 @@ int bn_tokens_check(const struct bn_tokens_stats *s, double max_fraction,
     if (s->drops[BN_KEPT] == 0)
         rc = bn_fail(err, BN_ERR_DATA, "'%s': all %" PRIu64 " rows were "
                      "dropped: %s", files->v[0].path, s->rows, why.s);
-    else if ((double)lost > max_fraction * (double)s->rows)
+    else if ((double)lost > max_fraction * (double)whole)
         rc = bn_fail(err, BN_ERR_DATA, "'%s': %" PRIu64 " of %" PRIu64
                      " rows dropped, more than max_dropped_fraction %g: %s",
-                     files->v[0].path, lost, s->rows, max_fraction, why.s);
+                     files->v[0].path, lost, whole, max_fraction, why.s);
     bn_str_release(&why);
     return rc;
 }
@@ -321,8 +328,9 @@ static int open_entry(const char *dir, struct bn_tokens *set[2],
     return 0;
 }
 
-/* The set of 'o' alone, without eval_files. */
+/* The set of 'o' alone, without eval_files and what is held. */
 static int make_one(struct bn_tokens *set[2], const struct bn_data_opts *o,
+                    const struct bn_tokens *held,
                     const struct bn_tokenizer *t, struct bn_err *err)
 {
     struct bn_data_files files = {0};
@@ -336,7 +344,7 @@ static int make_one(struct bn_tokens *set[2], const struct bn_data_opts *o,
     if (bn_files_list(&files, o->files, o->nfiles, err) < 0
         || bn_files_hash(&files, root, err) < 0)
         goto out;
-    struct bn_hash key = bn_tokens_key(o, &files, t);
+    struct bn_hash key = bn_tokens_key(o, held, &files, t);
     dir = bn_path_join(sets, bn_hash_hex(key, hex));
     if (!bn_is_dir(dir)) {
         if (bn_mkdirs(sets, err) < 0)
@@ -346,7 +354,7 @@ static int make_one(struct bn_tokens *set[2], const struct bn_data_opts *o,
             goto out;
         if (got > 0) {
             cached = false;
-            if (bn_tokens_write(&lock, o, &files, t, err) < 0
+            if (bn_tokens_write(&lock, o, held, &files, t, err) < 0
                 || bn_cache_commit(&lock, err) < 0)
                 goto out;
         }
@@ -381,31 +389,45 @@ static int check_ranges(const struct bn_data_opts *o, struct bn_err *err)
     return 0;
 }
 
+/* The set of eval_files. */
+static int make_eval(struct bn_tokens **eval, const struct bn_data_opts *o,
+                     const struct bn_tokenizer *t, struct bn_err *err)
+{
+    struct bn_data_opts e = *o;
+    struct bn_tokens *set[2] = {NULL, NULL};
+
+    e.files = o->eval_files;
+    e.nfiles = o->neval_files;
+    e.eval_split = 0;
+    if (make_one(set, &e, NULL, t, err) < 0)
+        return -1;
+    *eval = set[0];
+    return 0;
+}
+
 int bn_tokens_make(struct bn_tokens **train, struct bn_tokens **eval,
                    const struct bn_data_opts *o,
                    const struct bn_tokenizer *t, struct bn_err *err)
 {
-    struct bn_tokens *set[2] = {NULL, NULL}, *other[2] = {NULL, NULL};
+    struct bn_tokens *set[2] = {NULL, NULL};
+    int rc = 0;
 
     *train = *eval = NULL;
     if (check_ranges(o, err) < 0)
         return -1;
-    if ((o->nfiles > 0 || o->neval_files == 0)
-        && make_one(set, o, t, err) < 0)
-        return -1;
     if (o->neval_files > 0) {
-        struct bn_data_opts e = *o;
-
-        e.files = o->eval_files;
-        e.nfiles = o->neval_files;
-        e.eval_split = 0;
-        if (make_one(other, &e, t, err) < 0) {
-            bn_tokens_close(set[0]);
+        if (make_eval(eval, o, t, err) < 0)
             return -1;
-        }
-        set[1] = other[0];
+        if (o->nfiles == 0)
+            return 0;
     }
+    rc = make_one(set, o, *eval, t, err);
     *train = set[0];
-    *eval = set[1];
-    return 0;
+    if (rc < 0) {
+        bn_tokens_close(*eval);
+        *eval = NULL;
+    } else if (set[1] != NULL) {
+        *eval = set[1];
+    }
+    return rc;
 }

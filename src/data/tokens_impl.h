@@ -53,14 +53,17 @@ struct bn_tokens *bn_tokens_open(const char *dir, int part,
                                  struct bn_hash key, bool cached,
                                  struct bn_err *err);
 
-/* Everything that decides the tokens of 'files' under 'o'. */
+/* Everything that decides the tokens of 'files' under 'o', with 'held' (may be
+ * NULL) left out. */
 struct bn_hash bn_tokens_key(const struct bn_data_opts *o,
+                             const struct bn_tokens *held,
                              const struct bn_data_files *files,
                              const struct bn_tokenizer *t);
 
 /* Tokenize 'files' into directory l->tmp, which then is complete and
  * flushed, but not committed. */
 int bn_tokens_write(struct bn_cache_lock *l, const struct bn_data_opts *o,
+                    const struct bn_tokens *held,
                     const struct bn_data_files *files,
                     const struct bn_tokenizer *t, struct bn_err *err);
 

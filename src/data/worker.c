@@ -142,6 +142,9 @@ void bn_worker_chunk(struct bn_worker *w, const struct bn_chunk *c,
             drop = bn_maker_row(w->maker, &row, &w->made);
             bad = bn_maker_why(w->maker);
         }
+        if (drop == BN_KEPT && w->recipe->held != NULL
+            && bn_held_has(w->recipe->held, &w->made))
+            drop = BN_DROP_HELD;
         p->stats.rows++;
         p->stats.drops[drop]++;
         if (drop == BN_KEPT)

@@ -428,18 +428,6 @@ static void say_run(const struct bn_session *s)
             bn_str_bytes(b, t->work.used), t->sizes.shape.max_tokens);
 }
 
-/* Evaluation files may hold what is learnt; a split never does. */
-static void say_overlap(const struct bn_session *s)
-{
-    struct bn_str out = {0};
-
-    if (s->info.rank == 0 && s->train != NULL && s->eval != NULL
-        && s->run->data.eval_file.n > 0
-        && bn_tokens_say_overlap(s->eval, s->train, &out))
-        bn_warn("%s", out.s);
-    bn_str_release(&out);
-}
-
 static int eval_only(struct loop *l, struct bn_err *err)
 {
     double metrics[BN_LOSS_MAX_KEYS], examples, nll;
@@ -487,7 +475,6 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     struct loop l = {.s = &s, .t = s.trainer, .run = run, .began = bn_now()};
     bn_observe_begin(&s, (flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0);
     say_run(&s);
-    say_overlap(&s);
     if (flags & BN_TRAIN_EVAL_ONLY)
         rc = eval_only(&l, err);
     else if (flags & BN_TRAIN_CHECK)

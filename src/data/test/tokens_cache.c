@@ -131,38 +131,62 @@ static void test_split(void **state)
     free(other);
 }
 
-/* Files as somebody made them, unlike parts of one. */
-static void test_overlap(void **state)
+/* Files as somebody made them: what both hold is for evaluation alone. */
+static void test_held(void **state)
 {
     static const char both[] = "{\"text\":\"held\"}\n{\"text\":\"one\"}\n"
                                "{\"text\":\"on\"}\n{\"text\":\"one\"}\n";
     static const char none[] = "{\"text\":\"held\"}\n{\"text\":\"eno\"}\n";
-    struct bn_str s = {0};
-    struct bn_overlap lap;
+    struct bn_hash with;
 
     (void)state;
     given("o.jsonl", "{\"text\":\"two\"}\n{\"text\":\"one\"}\n"
-                     "{\"text\":\"a longer one\"}\n");
+                     "{\"text\":\"a longer one\"}\n{\"text\":\"one\"}\n");
     char *other = test_file("lap.jsonl", both, sizeof(both) - 1);
     o.eval_files = (const char *const *)&other;
     o.neval_files = 1;
+    o.max_dropped_fraction = 0; /* of which these are none */
     make_with(tok);
-    bn_tokens_overlap(held, set, &lap);
-    assert_int_equal(lap.n, 2);
-    assert_int_equal(lap.part, 1);
-    assert_int_equal(lap.whole, 1);
-    assert_true(bn_tokens_say_overlap(held, set, &s));
-    assert_non_null(strstr(s.s, "2 of the 4 evaluation examples are training "
-                                "examples, too"));
-    assert_non_null(strstr(s.s, "lap.jsonl:2, as "));
-    assert_non_null(strstr(s.s, "o.jsonl:2"));
+    assert_int_equal(bn_tokens_count(held), 4);
+    assert_int_equal(bn_tokens_count(set), 2);
+    assert_int_equal(drops(BN_DROP_HELD), 2);
+    is(set, 0, "tWO!$");
+    is(set, 1, "a! LONGER! ONE!$");
+    with = bn_tokens_hash(set);
     free(other);
     other = test_file("lap.jsonl", none, sizeof(none) - 1);
     make_with(tok);
-    bn_tokens_overlap(held, set, &lap);
-    assert_int_equal(lap.n, 0);
-    assert_false(bn_tokens_say_overlap(held, set, &s));
-    bn_str_release(&s);
+    assert_int_equal(bn_tokens_count(set), 4);
+    assert_int_equal(drops(BN_DROP_HELD), 0);
+    assert_false(bn_tokens_hash(set).lo == with.lo);
+    free(other);
+}
+
+static void test_held_of_other_shapes(void **state)
+{
+    static const char rows[] = "{\"prompt\":\"x\",\"completion\":\"b\"}\n"
+                               "{\"prompt\":\"x\",\"completion\":\"cc\"}\n";
+    static const char pairs[] =
+        "{\"prompt\":\"x\",\"chosen\":\"b\",\"rejected\":\"c\"}\n"
+        "{\"prompt\":\"x\",\"chosen\":\"c\",\"rejected\":\"b\"}\n";
+
+    (void)state;
+    given("o.jsonl", rows);
+    char *other = test_file("one.jsonl", rows, strcspn(rows, "\n") + 1);
+    o.eval_files = (const char *const *)&other;
+    o.neval_files = 1;
+    make_with(tok);
+    assert_int_equal(drops(BN_DROP_HELD), 1);
+    assert_int_equal(bn_tokens_count(set), 1);
+    free(other);
+    given("o.jsonl", pairs);
+    o.task = BN_DATA_PREFERENCE;
+    other = test_file("one.jsonl", pairs, strcspn(pairs, "\n") + 1);
+    o.eval_files = (const char *const *)&other;
+    o.neval_files = 1;
+    make_with(tok);
+    assert_int_equal(drops(BN_DROP_HELD), 1);
+    assert_int_equal(bn_tokens_count(set), 1);
     free(other);
 }
 
@@ -306,7 +330,8 @@ static int run(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_split),
-        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_held_of_other_shapes),
         cmocka_unit_test(test_key),
         cmocka_unit_test(test_reused_pid),
         cmocka_unit_test(test_two_processes),
