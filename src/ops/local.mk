@@ -35,11 +35,16 @@ src_ops_libops_emu_a_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 OPS_EMU_LIBS = src/ops/libops_emu.a $(CUDA_EMU_LIBS) $(OPS_LIBS)
 
 if HAVE_CMOCKA
-check_PROGRAMS += src/ops/test/cuda.t
-TESTS += src/ops/test/cuda.t
-src_ops_test_cuda_t_SOURCES = src/ops/test/cuda.c
+check_PROGRAMS += src/ops/test/cuda.t src/ops/test/cuda_slots.t
+TESTS += src/ops/test/cuda.t src/ops/test/cuda_slots.t
+src_ops_test_cuda_t_SOURCES = src/ops/test/cuda.c src/ops/test/twin.c \
+	src/ops/test/twin.h
 src_ops_test_cuda_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
 src_ops_test_cuda_t_LDADD = $(OPS_EMU_LIBS) $(CMOCKA_LIBS)
+src_ops_test_cuda_slots_t_SOURCES = src/ops/test/cuda_slots.c \
+	src/ops/test/twin.c src/ops/test/twin.h
+src_ops_test_cuda_slots_t_CPPFLAGS = $(AM_CPPFLAGS) -DBN_EMU
+src_ops_test_cuda_slots_t_LDADD = $(OPS_EMU_LIBS) $(CMOCKA_LIBS)
 if HAVE_CUDA
 check_PROGRAMS += src/ops/test/cublaslt.t
 TESTS += src/ops/test/cublaslt.t
