@@ -29,12 +29,13 @@ same()
 # tokens; and pairs of several lengths, which come again in the next epoch.
 test_expect_success 'rows of one length, and pairs of several' '
     $traj data "$BN_SHARED/golden/sft-stories260K.json" sft.jsonl &&
-    python3 - <<-\EOF >rows.jsonl &&
+    python3 - <<-\EOF >both &&
 	import json
-	for line in list(open("sft.jsonl"))[:12]:
+	for line in list(open("sft.jsonl"))[:15]:
 	    text = "".join(json.loads(line)["completion"])
 	    print(json.dumps({"text": text + " once upon a time there was a" * 3}))
 	EOF
+    head -n 12 both >rows.jsonl && tail -n 3 both >eval.jsonl &&
     $traj data "$BN_SHARED/golden/orpo-stories260K.json" all.jsonl &&
     head -n 4 all.jsonl >pairs.jsonl &&
     cat >sft.yaml <<-EOF &&
@@ -67,8 +68,7 @@ test_expect_success 'sft: steps of one shape are launches of one graph' '
     same plain graph model/model.safetensors
 '
 test_expect_success 'in bf16, evaluating in between' '
-    tail -n 3 rows.jsonl >eval.jsonl && sets="eval_file=eval.jsonl \
-        eval_strategy=steps eval_steps=2 dtype=bfloat16" &&
+    sets="eval_file=eval.jsonl eval_strategy=steps eval_steps=2 dtype=bfloat16" &&
     task=sft run plain16 $sets && task=sft run graph16 $sets cuda_graph=true &&
     grep "graphs: 4 of 5 steps" graph16.err &&
     same plain16 graph16 model/model.safetensors
