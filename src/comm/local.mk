@@ -30,7 +30,9 @@ src_comm_libcomm_nccl_a_SOURCES = src/comm/nccl.h src/comm/nccl_none.c
 src_comm_libcomm_nccl_a_CPPFLAGS = $(AM_CPPFLAGS)
 endif
 if HAVE_MPI
-src_comm_libcomm_nccl_emu_a_SOURCES = $(NCCL_SOURCES) src/comm/test/nccl_mpi.c
+src_comm_libcomm_nccl_emu_a_SOURCES = $(NCCL_SOURCES) \
+	src/comm/test/nccl_engine.c src/comm/test/nccl_engine.h \
+	src/comm/test/nccl_mpi.c
 else
 src_comm_libcomm_nccl_emu_a_SOURCES = src/comm/nccl.h src/comm/nccl_none.c
 endif

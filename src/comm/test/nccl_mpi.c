@@ -7,198 +7,14 @@
 #include "config.h"
 #include "comm/nccl_emu.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "comm/comm.h"
+#include "comm/test/nccl_engine.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-enum kind {
-    INIT,
-    SPLIT,
-    FREE,
-    ALLREDUCE,
-    REDUCE_SCATTER,
-    REDUCE,
-    ALLGATHER,
-    BCAST,
-    SENDRECV
-};
-
-struct bn_emu_nccl {
-    struct bn_comm *c; /* the engine's */
-    int rank, size;
-    bool world; /* its end is the engine's */
-    _Atomic ncclResult_t state;
-    _Atomic bool aborted;
-    char text[sizeof(((struct bn_err *)0)->text)];
-    pthread_t owner;
-    struct job *deferred; /* the stream is not free for it yet */
-};
-
-struct job {
-    enum kind kind;
-    struct bn_emu_nccl *comm, *made;
-    int color, key, to, from;
-    int64_t id;
-    const void *src; /* device memory */
-    void *dst;
-    char *in, *out;
-    size_t in_bytes, out_bytes, n;
-    enum bn_dtype type;
-    enum bn_comm_op op;
-    cudaStream_t stream;
-    atomic_bool done;
-    bool failed;
-    struct job *next;
-    struct job *rest; /* of its group, begun with it */
-};
-
-/* --- The engine: the only thread that knows MPI --------------------------- */
-
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t cond;
-    pthread_t thread;
-    bool runs;
-    struct job *first, **last;
-} engine = {PTHREAD_MUTEX_INITIALIZER,
-            PTHREAD_COND_INITIALIZER,
-            0,
-            false,
-            NULL,
-            &engine.first};
-
-static const double for_ever = 1e8; /* seconds */
-
-/* All ranks must have been given one id. */
-static int check_id(struct bn_comm *c, int64_t id, struct bn_err *err)
-{
-    int64_t low = id, high = id;
-
-    if (c->ops->allreduce(c, &low, BN_I64, 1, BN_MIN, err) < 0
-        || c->ops->allreduce(c, &high, BN_I64, 1, BN_MAX, err) < 0)
-        return -1;
-    return low == high ? 0 : bn_fail(err, BN_ERR_USAGE, "ids differ");
-}
-
-static int init(struct job *j, struct bn_err *err)
-{
-    struct bn_emu_nccl *m = j->made;
-
-    m->c = m->size > 1 ? bn_comm_mpi(m->rank, m->size, for_ever, NULL, err)
-                       : bn_comm_self();
-    return m->c != NULL ? check_id(m->c, j->id, err) : -1;
-}
-
-static int split(struct job *j, struct bn_err *err)
-{
-    struct bn_comm *c = j->comm->c;
-    struct bn_comm *made = c->ops->split(c, j->color, j->key, err);
-
-    if (made == NULL)
-        return -1;
-    if (j->made == NULL) {
-        bn_comm_destroy(made);
-        return 0;
-    }
-    j->made->c = made;
-    j->made->rank = made->rank;
-    j->made->size = made->size;
-    return 0;
-}
-
-static int run(struct job *j, struct bn_err *err)
-{
-    struct bn_comm *c = j->comm != NULL ? j->comm->c : NULL;
-
-    switch (j->kind) {
-    case INIT:
-        return init(j, err);
-    case SPLIT:
-        return split(j, err);
-    case FREE:
-        bn_comm_destroy(c);
-        return 0;
-    case ALLREDUCE:
-        memcpy(j->out, j->in, j->in_bytes);
-        return c->ops->allreduce(c, j->out, j->type, j->n, j->op, err);
-    case REDUCE_SCATTER:
-        return c->ops->reduce_scatter(c, j->out, j->in, j->type, j->n, err);
-    case REDUCE:
-        return c->ops->reduce(c, j->out, j->in, j->type, j->n, j->from, err);
-    case ALLGATHER:
-        return c->ops->allgather(c, j->out, j->in, BN_U8, j->n, err);
-    case BCAST:
-        memcpy(j->out, j->in, j->in_bytes);
-        return c->ops->bcast(c, j->out, j->n, j->from, err);
-    case SENDRECV:
-        return c->ops->sendrecv(c, j->in, j->in_bytes, j->to, j->out,
-                                j->out_bytes, j->from, err);
-    }
-    return -1;
-}
-
-static void finish_job(struct job *j)
-{
-    struct bn_emu_nccl *told = j->made != NULL ? j->made : j->comm;
-    struct bn_err err = {0};
-
-    if (run(j, &err) == 0) {
-        if (j->kind == INIT || j->kind == SPLIT)
-            told->state = ncclSuccess;
-        if (j->kind == SPLIT)
-            j->comm->state = ncclSuccess;
-        atomic_store(&j->done, true);
-        return;
-    }
-    j->failed = true;
-    if (getenv("BN_NCCL_DEAF") != NULL)
-        return; /* and nobody will ever know */
-    snprintf(told->text, sizeof(told->text), "%s", err.text);
-    told->state = err.code == BN_ERR_USAGE ? ncclInvalidUsage : ncclRemoteError;
-}
-
-static void *engine_run(void *arg)
-{
-    bool last = false;
-
-    while (!last) {
-        pthread_mutex_lock(&engine.lock);
-        while (engine.first == NULL)
-            pthread_cond_wait(&engine.cond, &engine.lock);
-        struct job *j = engine.first;
-        engine.first = j->next;
-        if (engine.first == NULL)
-            engine.last = &engine.first;
-        pthread_mutex_unlock(&engine.lock);
-        /* One that somebody waits for may be gone as soon as it is done. */
-        bool unwatched = j->kind == INIT || j->kind == SPLIT;
-        last = j->kind == FREE && j->key;
-        finish_job(j);
-        if (unwatched)
-            free(j);
-    }
-    return arg;
-}
-
-static void hand_over(struct job *j)
-{
-    pthread_mutex_lock(&engine.lock);
-    if (!engine.runs)
-        engine.runs =
-            pthread_create(&engine.thread, NULL, engine_run, NULL) == 0;
-    *engine.last = j;
-    engine.last = &j->next;
-    pthread_cond_signal(&engine.cond);
-    pthread_mutex_unlock(&engine.lock);
-}
 
 /* --- Work on a stream --------------------------------------------------  */
 
@@ -244,7 +60,7 @@ static void start(struct job *first)
     bn_emu_stream_put(first->stream, &work);
     for (struct job *j = first, *rest; j != NULL; j = rest) {
         rest = j->rest; /* it may be over as soon as the last one is given */
-        hand_over(j);
+        bn_emu_nccl_give(j);
     }
 }
 
@@ -528,7 +344,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks,
     j->kind = INIT;
     j->made = *comm;
     j->id = (int64_t)bn_hash_bytes(&id, sizeof(id)).lo;
-    hand_over(j);
+    bn_emu_nccl_give(j);
     return ncclInProgress;
 }
 
@@ -546,7 +362,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
                       .made = *newcomm,
                       .color = color,
                       .key = key};
-    hand_over(j);
+    bn_emu_nccl_give(j);
     return ncclInProgress;
 }
 
@@ -562,13 +378,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     struct timespec t = {.tv_nsec = 100000};
 
     *j = (struct job){.kind = FREE, .comm = comm, .key = world};
-    hand_over(j);
+    bn_emu_nccl_give(j);
     while (!atomic_load(&j->done))
         nanosleep(&t, NULL);
-    if (world) {
-        pthread_join(engine.thread, NULL);
-        engine.runs = false;
-    }
+    if (world)
+        bn_emu_nccl_join();
     free(j);
     free(comm);
     return ncclSuccess;
