@@ -104,7 +104,7 @@ static bool settled(struct bn_emu_stream *s, uint64_t number)
     pthread_mutex_unlock(&lock);
     if (work.ready == NULL)
         return over;
-    bn_emu_open();
+    bn_emu_open_some();
     work.finish(work.arg);
     bn_emu_close();
     pthread_mutex_lock(&lock);

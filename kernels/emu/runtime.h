@@ -132,7 +132,8 @@ cudaError_t bn_emu_stream_call(cudaStream_t stream,
 
 /* Work of another library (collectives) on a stream, which goes on elsewhere.
  * 'ready' says from any thread whether it is over; 'finish' is then called
- * once, with device memory open, by the thread that uses the stream. */
+ * once by the thread that uses the stream, and opens with bn_emu_open_at the
+ * device memory that it writes. */
 struct bn_emu_work {
     bool (*ready)(void *arg);
     void (*finish)(void *arg);

@@ -39,8 +39,10 @@ static void put_results(void *arg)
 
     for (struct job *j = arg, *rest; j != NULL && done; j = rest) {
         rest = j->rest;
-        if (!j->comm->aborted && j->out_bytes > 0)
+        if (!j->comm->aborted && j->out_bytes > 0) {
+            bn_emu_open_at(j->dst);
             memcpy(j->dst, j->out, j->out_bytes);
+        }
         free(j->in);
         free(j->out);
         free(j);
@@ -52,10 +54,12 @@ static void start(struct job *first)
 {
     const struct bn_emu_work work = {is_over, put_results, first};
 
-    bn_emu_open();
+    bn_emu_open_some();
     for (struct job *j = first; j != NULL; j = j->rest)
-        if (j->in_bytes > 0)
+        if (j->in_bytes > 0) {
+            bn_emu_open_at(j->src);
             memcpy(j->in, j->src, j->in_bytes);
+        }
     bn_emu_close();
     bn_emu_stream_put(first->stream, &work);
     for (struct job *j = first, *rest; j != NULL; j = rest) {
