@@ -109,7 +109,9 @@ static void test_errors(void **state)
     /* A host pointer reaches a kernel. */
     gpu->op.add(gpu, BN_F32, host, host, 8);
     assert_int_equal(bn_dev_check(gpu, &err), -1);
-    assert_non_null(strstr(err.text, "add (F32 8) on rank 3, device 0: "
+    assert_non_null(strstr(err.text, "add (F32 8), or a kernel before it "
+                                     "(CUDA_LAUNCH_BLOCKING=1 tells which), "
+                                     "on rank 3, device 0: "
                                      "cudaErrorIllegalAddress"));
     /* The first failure stays, and nothing runs after it. */
     gpu->op.swiglu(gpu, BN_F32, host, host, 4, 1);
@@ -118,6 +120,53 @@ static void test_errors(void **state)
     bn_dev_destroy(gpu);
     cudaGetLastError();
     bn_emu_clear();
+}
+
+/* Devices tell of a kernel's fault when the next thing is asked of them. */
+static void late_error(bool late, void (*ask)(struct bn_dev *),
+                       const char *want)
+{
+    struct bn_cuda_options o = {.rank = 2};
+    struct bn_err err;
+    float host[8];
+
+    gpu = bn_dev_cuda(&o, &err);
+    assert_non_null(gpu);
+    bn_emu_set_late(late);
+    gpu->op.add(gpu, BN_F32, host, host, 8);
+    ask(gpu);
+    assert_int_equal(bn_dev_check(gpu, &err), -1);
+    if (strncmp(err.text, want, strlen(want)) != 0
+        || late != (strstr(err.text, ", or a kernel before it (CUDA_LAUNCH_"
+                                     "BLOCKING=1 tells which),") != NULL)
+        || strstr(err.text, " on rank 2, device 0: cudaErrorIllegalAddress")
+               == NULL)
+        fail_msg("'%s' is not '%s ...'", err.text, want);
+    bn_dev_destroy(gpu);
+    bn_emu_set_late(false);
+    cudaGetLastError();
+    bn_emu_clear();
+}
+
+static void ask_launch(struct bn_dev *d)
+{
+    d->op.swiglu(d, BN_F32, NULL, NULL, 4, 1);
+}
+
+static void ask_wait(struct bn_dev *d)
+{
+    d->op.sync(d);
+}
+
+static void test_late(void **state)
+{
+    (void)state;
+    late_error(true, ask_launch, "swiglu (F32 [1, 4])");
+    late_error(true, ask_wait, "wait for the device after add (F32 8)");
+    /* Launches are waited for: the right one, for certain. */
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    late_error(false, ask_launch, "add (F32 8) on rank");
+    unsetenv("CUDA_LAUNCH_BLOCKING");
 }
 
 /* What a graph of the test holds: y = w * (x / rms(x)), with w from the host. */
@@ -228,8 +277,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies), cmocka_unit_test(test_fallback),
-        cmocka_unit_test(test_errors), cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_errors), cmocka_unit_test(test_late),
+        cmocka_unit_test(test_graph),  cmocka_unit_test(test_memory),
     };
 
     return BN_TAP_RUN(tests);
