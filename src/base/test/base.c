@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/tap.h"
@@ -15,6 +16,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -121,6 +123,32 @@ static void pages_are_counted_as_they_are(void **state)
     assert_int_equal(sum.allocated, 0);
     assert_int_equal(sum.peak, n + 100);
     munmap(p, n);
+}
+
+/* Where there is no terminal: a line once an interval, and the last state. */
+static void progress_is_a_line_at_times(void **state)
+{
+    char text[400] = "";
+    FILE *f = tmpfile();
+    int was = dup(STDERR_FILENO);
+
+    (void)state;
+    assert_non_null(f);
+    assert_true(was >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
+    bn_progress_begin("work", 100, 0.2);
+    bn_progress_update(10, "too early");
+    usleep(300000);
+    bn_progress_update(20, "7 rows/s");
+    bn_progress_update(30, "too early again");
+    bn_progress_update(100, "8 rows/s");
+    bn_progress_end();
+    bn_progress_update(1, "after the end");
+    dup2(was, STDERR_FILENO);
+    close(was);
+    assert_true(pread(fileno(f), text, sizeof(text) - 1, 0) > 0);
+    fclose(f);
+    assert_string_equal(text, "work  20% 20/100 0:00<0:01 7 rows/s\n"
+                              "work 100% 100/100 0:00<0:00 8 rows/s\n");
 }
 
 static void times_add_up(void **state)
@@ -349,6 +377,7 @@ int main(void)
         cmocka_unit_test(core_files_are_explained),
         cmocka_unit_test(safe_text_is_cut_at_its_end),
         cmocka_unit_test(pages_are_counted_as_they_are),
+        cmocka_unit_test(progress_is_a_line_at_times),
         cmocka_unit_test(times_add_up),
         cmocka_unit_test(utf8_is_strict),
         cmocka_unit_test(strings),
