@@ -103,6 +103,20 @@ test_expect_success 'human-written tasks: a shape that is not known, then text' 
 	grep "^rows  *175 read .*, 175 kept" out
 '
 
+test_expect_success 'a first row that lacks its answer is a bad row, not the shape' '
+	{
+		echo "{\"prompt\": \"a\", \"completion\": null}" &&
+		for i in $(seq 40); do
+			echo "{\"prompt\": \"a$i\", \"completion\": \"b\"}"
+		done
+	} >null.jsonl &&
+	run null null.jsonl "task: sft" &&
+	burnish tokenize null.yaml >out &&
+	grep "^shape  *prompt_completion, detected from columns (prompt, completion)" out &&
+	grep "^rows  *41 read .*, 40 kept" out &&
+	grep "^note  *null.jsonl:1: no .completion." out
+'
+
 chat=$in/sft/openai-cookbook/toy_chat_first4.jsonl
 
 test_expect_success 'chats need a template' '

@@ -1,4 +1,4 @@
-/* The first row of the files decides what all of them are. */
+/* The first row of the files that tells decides what all of them are. */
 #include "config.h"
 #include "data/write.h"
 
@@ -50,6 +50,23 @@ static void check_stop(struct bn_recipe *r, const struct bn_row *row)
     bn_maker_destroy(m);
 }
 
+/* The first of some records, from a good one on, whose columns make a shape:
+ * a row that lacks a value may come first. 'from' if there is none. */
+static size_t telling(const struct bn_recipe *r, const struct bn_chunk *c,
+                      size_t from, struct bn_str *scratch)
+{
+    enum { TRIES = 100 };
+    struct bn_row row;
+    char why[200];
+
+    for (size_t i = from; i < c->nrec && i < from + TRIES; i++)
+        if (c->rec[i].len > 0
+            && bn_chunk_row(c, i, r->name, &row, scratch, why) == NULL
+            && bn_recipe_knows(r, &row))
+            return i;
+    return from;
+}
+
 int bn_recipe_from_files(struct bn_recipe *r,
                          const struct bn_data_files *files,
                          struct bn_err *err)
@@ -79,7 +96,9 @@ int bn_recipe_from_files(struct bn_recipe *r,
         }
         if (bad != NULL)
             continue;
-        const struct bn_record *rec = &c.rec[i - 1];
+        i = telling(r, &c, i - 1, &scratch);
+        bn_chunk_row(&c, i, r->name, &row, &scratch, why);
+        const struct bn_record *rec = &c.rec[i];
         if (c.head != NULL)
             bn_str_adds(&keys, c.head->names);
         else

@@ -46,6 +46,8 @@ struct bn_recipe {
  * tokens. All rows must then be of that form. */
 int bn_recipe_init(struct bn_recipe *r, const struct bn_data_opts *o,
                    const struct bn_tokenizer *t, struct bn_err *err);
+/* Whether a row's columns make a shape, or the shape is fixed. */
+bool bn_recipe_knows(const struct bn_recipe *r, const struct bn_row *row);
 int bn_recipe_detect(struct bn_recipe *r, const struct bn_row *first,
                      const char *keys, struct bn_err *err);
 void bn_recipe_release(struct bn_recipe *r);

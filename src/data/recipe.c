@@ -322,6 +322,12 @@ static void state(struct bn_recipe *r, const struct bn_row *row)
     r->statement = bn_str_take(&b);
 }
 
+bool bn_recipe_knows(const struct bn_recipe *r, const struct bn_row *row)
+{
+    return r->o->shape != BN_SHAPE_AUTO
+           || shape_of(row, r->o->task) != BN_SHAPE_AUTO;
+}
+
 int bn_recipe_detect(struct bn_recipe *r, const struct bn_row *first,
                      const char *keys, struct bn_err *err)
 {
