@@ -135,12 +135,20 @@ void bn_emu_stream_put(cudaStream_t stream, const struct bn_emu_work *work)
     pthread_mutex_unlock(&lock);
 }
 
+/* Many ranks share few processors: longer naps the longer it takes. */
+static void nap(struct timespec *t)
+{
+    nanosleep(t, NULL);
+    if (t->tv_nsec < 1000000)
+        t->tv_nsec += t->tv_nsec / 8;
+}
+
 void bn_emu_stream_wait(cudaStream_t s)
 {
     struct timespec t = {.tv_nsec = 20000};
 
     while (!bn_emu_stream_idle(s))
-        nanosleep(&t, NULL);
+        nap(&t);
 }
 
 cudaError_t cudaGetDeviceCount(int *count)
@@ -358,7 +366,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     if (e != cudaSuccess)
         return e;
     while (p.stream != NULL && !settled(p.stream, p.number))
-        nanosleep(&t, NULL);
+        nap(&t);
     return wait_for("cudaEventSynchronize");
 }
 
