@@ -63,7 +63,7 @@ test_expect_success 'a checkpoint of two GPUs is resumed on two CPUs' '
 test_expect_success 'a signal to one of two in a step ends the run after it, and it goes on to the bit' '
     long="$few $tp=2 $batch=1 gradient_accumulation_steps=8" &&
     bn_trainer=$emu bn_train 2 calm sft $long device=cuda &&
-    grep "^rank 0/2:   gpu_scratch  *device" calm.err &&
+    grep "^rank 0/2:   gpu_scratch  *device  *66\.0 MiB  *66\.0 MiB " calm.err &&
     rm -rf term && {
         bn_trainer=$emu bn_train 2 term sft $long device=cuda &
         job=$!

@@ -71,10 +71,12 @@ static void print_json(const struct bn_rank_plan *p, int pp, int tp)
     printf("{\"pp\":%d,\"tp\":%d,\"first_layer\":%d,\"end_layer\":%d,"
            "\"weights\":%zu,\"gradients\":%zu,"
            "\"tables\":%zu,\"optimizer\":%zu,\"activations\":%zu,"
+           "\"gpu_scratch\":%zu,"
            "\"state\":%zu,\"comm\":%zu,\"copy\":%zu,\"dp_bytes\":%.0f,"
            "\"tp_bytes\":%.0f,\"pp_bytes\":%.0f,\"cp_bytes\":%.0f}\n", pp, tp,
            p->first_layer, p->end_layer,
            p->weights, p->gradients, p->tables, p->optimizer, p->activations,
+           p->gpu_scratch,
            p->weights + p->gradients + p->tables + p->optimizer, p->comm,
            p->copy, p->dp_bytes, p->tp_bytes, p->pp_bytes, p->cp_bytes);
 }
@@ -95,6 +97,8 @@ static void print_rank(const struct bn_rank_plan *p, int pp, int tp)
     print_class("position tables", p->tables);
     print_class("optimizer", p->optimizer);
     print_class("activations", p->activations);
+    if (p->gpu_scratch > 0)
+        print_class("scratch, if it is a GPU", p->gpu_scratch);
     print_class("in all, on the device", bn_rank_plan_device(p));
     print_class("host: buffers of CPU ranks", p->comm);
     print_class("host: copy for checkpoints", p->copy);

@@ -27,6 +27,9 @@
 #include "comm/comm.h"
 #include "ops/ops.h"
 
+/* Bytes of device memory, and of pinned memory, that a world takes. */
+enum { BN_NCCL_ROOM = 2 << 20 };
+
 /* What rank 0 gives all ranks before a world is made (bn_boot_bcast). */
 struct bn_nccl_id {
     char bytes[128];
@@ -46,8 +49,8 @@ struct bn_nccl_options {
 };
 
 /* The world of the ranks that hold 'id', on the GPU of 'dev' (borrowed, and
- * must outlive it). NULL on failure. Takes 2 MiB of device memory and as much
- * pinned memory. Collective. */
+ * must outlive it). NULL on failure. Takes BN_NCCL_ROOM bytes of device memory and
+ * as much pinned memory. Collective. */
 struct bn_comm *bn_comm_nccl(const struct bn_nccl_id *id,
                              const struct bn_nccl_options *o,
                              struct bn_dev *dev, struct bn_err *err);

@@ -20,6 +20,8 @@ enum {
     BN_NCCL_STAGE = 1 << 20, /* bytes of host data at a time, in and out */
 };
 
+_Static_assert(2 * BN_NCCL_STAGE == BN_NCCL_ROOM, "in and out");
+
 struct bn_nccl_group {
     struct bn_nccl *w;
     struct bn_nccl_group *next; /* in the world's list */

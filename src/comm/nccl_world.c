@@ -460,14 +460,14 @@ static cudaError_t take(struct bn_nccl *w)
     if (e == cudaSuccess)
         e = cudaEventCreateWithFlags(&w->copied, cudaEventDisableTiming);
     if (e == cudaSuccess)
-        e = cudaMallocHost(&p, 2 * (size_t)BN_NCCL_STAGE);
+        e = cudaMallocHost(&p, BN_NCCL_ROOM);
     w->stage = p;
-    bn_block_add("nccl staging", p, 2 * (size_t)BN_NCCL_STAGE, false);
+    bn_block_add("nccl staging", p, BN_NCCL_ROOM, false);
     p = NULL;
     if (e == cudaSuccess)
-        e = cudaMalloc(&p, 2 * (size_t)BN_NCCL_STAGE);
+        e = cudaMalloc(&p, BN_NCCL_ROOM);
     w->scratch = p;
-    bn_block_add("nccl scratch", p, 2 * (size_t)BN_NCCL_STAGE, false);
+    bn_block_add("nccl scratch", p, BN_NCCL_ROOM, false);
     for (int i = 0; i < BN_NCCL_FLIGHTS && e == cudaSuccess; i++) {
         e = cudaEventCreateWithFlags(&w->flight[i].begin,
                                      cudaEventDisableTiming);

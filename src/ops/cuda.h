@@ -12,12 +12,15 @@ struct bn_cuda_options {
     bool graphs; /* the same, for graphs are made, which cannot hold it */
 };
 
+/* Bytes of device memory that the back end takes for itself. */
+enum { BN_CUDA_ROOM = 64 << 20 };
+
 /* Number of visible devices. -1 (BN_ERR_USAGE: "no CUDA device: why") when
  * there is none, no driver, or this program was built without CUDA. */
 int bn_cuda_count(int *count, struct bn_err *err);
 
 /* The device, or NULL: BN_ERR_USAGE if there is none with that ordinal,
- * BN_ERR_AGAIN if it does not answer. Takes its scratch memory (64 MiB) and
+ * BN_ERR_AGAIN if it does not answer. Takes its scratch memory (BN_CUDA_ROOM) and
  * pinned staging memory (16 MiB) now; slots allocate nothing and, but for
  * to_host, collect, sync and slots that run on the CPU, wait for nothing
  * (from_host only where 16 MiB of copies are under way). A step of one rank

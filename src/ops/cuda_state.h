@@ -19,6 +19,8 @@ enum {
     BN_CUDA_SLOTS = 40,
 };
 
+_Static_assert(BN_CUDA_SCRATCH + BN_CUDA_GEMM == BN_CUDA_ROOM, "scratch");
+
 struct bn_cuda_gemm;
 
 struct bn_cuda {

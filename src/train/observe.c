@@ -184,7 +184,7 @@ static void gpu_memory(const struct bn_dev *d, struct bn_observed *o)
 
     bn_cuda_memory(d, &m);
     o->memory[BN_MEMORY_GPU_SCRATCH] = (struct bn_memory_use){
-        0, m.scratch, m.scratch, m.scratch};
+        bn_plan_gpu_scratch(me.s->info.size), m.scratch, m.scratch, m.scratch};
     o->memory[BN_MEMORY_STAGING] = (struct bn_memory_use){
         0, m.pinned, m.pinned, m.pinned};
     add(&o->memory[BN_MEMORY_GPU_SCRATCH], "nccl scratch", 0);

@@ -27,8 +27,8 @@ enum bn_memory {
 
 /* Bytes. allocated: taken from the system now; touched: of it, what has pages
  * (device and pinned memory has them from the beginning); peak: allocated at
- * most. planned: what `burnish plan` says; data, scratch, staging and
- * rounding are in no plan: 0. */
+ * most. planned: what `burnish plan` says; data, scratch of the host,
+ * staging and rounding are in no plan: 0. */
 struct bn_memory_use {
     uint64_t planned, allocated, touched, peak;
 };

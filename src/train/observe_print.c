@@ -40,7 +40,7 @@ static struct bn_memory_use most(const struct bn_observed *all, int n, int k)
 
 static bool planned(int k)
 {
-    return k <= BN_MEMORY_COPY;
+    return k <= BN_MEMORY_COPY || k == BN_MEMORY_GPU_SCRATCH;
 }
 
 static const char *domain(const struct bn_observed *o, int k)

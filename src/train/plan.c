@@ -1,6 +1,8 @@
 #include "config.h"
 #include "train/plan.h"
 #include "base/thread.h"
+#include "comm/nccl.h"
+#include "ops/cuda.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -129,6 +131,10 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
         .tables = l.tables,
         .optimizer = l.optimizer,
         .activations = bn_sizes_work_bytes(&l, &m),
+        .gpu_scratch = run->mesh.device == BN_RUN_DEVICE_CPU
+                           ? 0
+                           : bn_plan_gpu_scratch(mesh->dp * mesh->tp * mesh->pp
+                                                 * mesh->cp),
         .comm = bn_plan_comm_bytes(mesh, l.training),
         .copy = l.training ? 3 * l.count * sizeof(float) : 0,
     };
@@ -138,10 +144,15 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
     return 0;
 }
 
+size_t bn_plan_gpu_scratch(int ranks)
+{
+    return (size_t)BN_CUDA_ROOM + (ranks > 1 ? BN_NCCL_ROOM : 0);
+}
+
 size_t bn_rank_plan_device(const struct bn_rank_plan *p)
 {
     return p->weights + p->gradients + p->tables + p->optimizer
-           + p->activations;
+           + p->activations + p->gpu_scratch;
 }
 
 int bn_plan_worst(size_t *device, double *sent, const struct bn_run *run,

@@ -13,6 +13,7 @@ struct bn_rank_plan {
     int first_layer, end_layer; /* that it holds: first .. end-1 */
     size_t weights, gradients, tables, optimizer; /* tables: RoPE */
     size_t activations; /* and the head's logits */
+    size_t gpu_scratch; /* of a GPU back end; 0 with device: cpu */
     /* host memory besides */
     size_t comm; /* buffers of collectives between CPUs */
     size_t copy; /* of the state, while a checkpoint is written */
@@ -20,7 +21,7 @@ struct bn_rank_plan {
     double dp_bytes, tp_bytes, pp_bytes, cp_bytes;
 };
 
-/* The first four and the activations: what must fit on the device. */
+/* All of these: what must fit on the device. */
 size_t bn_rank_plan_device(const struct bn_rank_plan *p);
 
 /* The plan of the rank with these coordinates (dp and cp 0: all of these are
@@ -31,6 +32,9 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
                  const struct bn_plan_mesh *mesh, int pp, int tp,
                  struct bn_set_size train, struct bn_set_size eval,
                  struct bn_err *err);
+
+/* Device memory that GPU back ends take for themselves, on so many ranks. */
+size_t bn_plan_gpu_scratch(int ranks);
 
 /* Bytes of the buffers of collectives that a rank of this mesh keeps, once it
  * has trained a step or only evaluated. */
