@@ -99,7 +99,8 @@ test_expect_success 'random weights: of the seed' '
     $features differ r1 r3
 '
 test_expect_success 'evaluation by steps, at the start, by epoch' '
-    cp sft.jsonl eval.jsonl && echo "{\"prompt\": \"a\", \"completion\": \"b\"}" \
+    sed "s/\"completion\": \"/&An /" sft.jsonl >eval.jsonl &&
+    ! cmp sft.jsonl eval.jsonl && echo "{\"prompt\": \"a\", \"completion\": \"b\"}" \
         >>eval.jsonl &&
     train e1 --set eval_file=eval.jsonl --set eval_strategy=steps \
         --set eval_steps=3 --set max_steps=8 --set eval_on_start=true &&
