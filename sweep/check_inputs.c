@@ -257,7 +257,13 @@ struct take {
     size_t device, host;
 };
 
-static int plan(struct take *t, const struct bn_run *run,
+static bool on_gpus(const struct bn_check *c, const struct bn_run *run)
+{
+    return c->s->res.gpus_per_node > 0
+           && run->mesh.device != BN_RUN_DEVICE_CPU;
+}
+
+static int plan(struct take *t, const struct bn_run *run, bool gpu,
                 const struct bn_model_config *cfg,
                 const struct bn_plan_mesh *mesh, struct bn_set_size train,
                 struct bn_set_size eval, struct bn_err *err)
@@ -269,6 +275,8 @@ static int plan(struct take *t, const struct bn_run *run,
         if (bn_plan_rank(&p, run, cfg, mesh, pp, mesh->tp - 1, train, eval,
                          err) < 0)
             return -1;
+        if (!gpu)
+            p.gpu_scratch = 0;
         size_t device = bn_rank_plan_device(&p);
         if (device > t->device) {
             t->worst = p;
@@ -303,12 +311,6 @@ static int mesh_of(const struct bn_check *c, const struct bn_run *run,
                                 (int)r->pipeline_parallel_size,
                                 (int)r->context_parallel_size };
     return 0;
-}
-
-static bool on_gpus(const struct bn_check *c, const struct bn_run *run)
-{
-    return c->s->res.gpus_per_node > 0
-           && run->mesh.device != BN_RUN_DEVICE_CPU;
 }
 
 /* Bytes that the ranks of one node may take together; 0: not known. */
@@ -357,8 +359,8 @@ static void add_classes(struct bn_str *out, const struct bn_rank_plan *p)
         size_t bytes;
     } v[] = { { "weights", p->weights },     { "gradients", p->gradients },
               { "optimizer", p->optimizer }, { "activations", p->activations },
-              { "position tables", p->tables }, { "collectives", p->comm },
-              { "copy for checkpoints", p->copy } };
+              { "position tables", p->tables }, { "scratch", p->gpu_scratch },
+              { "collectives", p->comm }, { "copy for checkpoints", p->copy } };
     const char *sep = "";
     char a[32];
 
@@ -398,7 +400,8 @@ static void check_memory(struct inputs *in, size_t i, const struct bn_run *run,
     struct take t;
 
     if (mesh_of(c, run, &mesh, &err) < 0
-        || plan(&t, run, &m->cfg, &mesh, d->train, d->eval, &err) < 0) {
+        || plan(&t, run, on_gpus(c, run), &m->cfg, &mesh, d->train, d->eval,
+                &err) < 0) {
         bn_str_adds(&say, err.text);
         add_points(c->s, i, &say);
         bn_problem_add(c->p, pt->at, "%s", say.s);
@@ -416,7 +419,8 @@ static void check_memory(struct inputs *in, size_t i, const struct bn_run *run,
     } else if (!d->whole) {
         struct bn_set_size train = d->train, eval = d->eval;
         train.longest = eval.longest = d->bound;
-        if (plan(&t, run, &m->cfg, &mesh, train, eval, &err) == 0)
+        if (plan(&t, run, on_gpus(c, run), &m->cfg, &mesh, train, eval, &err)
+                == 0)
             too_much(c, run, &t, &say);
         if (say.len > 0) {
             add_points(c->s, i, &say);

@@ -99,12 +99,12 @@ test_expect_success 'a GPU that the plan does not fit in, to the KiB' '
     { sed -n "/^base:/,/^grid/p" run.yaml | sed "1d; /^grid/d; s/^  //"
       echo "output_dir: x"; } >one.yaml &&
     BURNISH_CACHE=$PWD/cache burnish plan --json --ranks 1 one.yaml >plan.json &&
-    bytes=$(jq ".state + .activations" plan.json) &&
+    bytes=$(jq ".state + .activations + .gpu_scratch" plan.json) &&
     sweep fits "gpus_per_node: 1
 gpu_memory: $(((bytes + 1023) / 1024))K" && burnish sweep check fits.yaml &&
     sweep over "gpus_per_node: 1
 gpu_memory: $((bytes / 1024 - 1))K" &&
-    refused over "memory: the run needs .* on a GPU of .*weights .*gradients .*optimizer .*activations .*(point beta=0.1 and 1 more)"
+    refused over "memory: the run needs .* on a GPU of .*weights .*gradients .*optimizer .*activations .*scratch 64.0 MiB.*(point beta=0.1 and 1 more)"
 '
 
 test_expect_success 'ranks that share a GPU take it together' '

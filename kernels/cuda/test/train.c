@@ -191,13 +191,15 @@ static void adamw_run(enum bn_dtype t, size_t n, float scale, size_t off,
 
     for (size_t i = 0; i < n; i++) {
         v[i] *= v[i];
-        mag[i] = fabsf(p[i]) + now.lr;
+        mag[i] = p[i];
     }
     float *gp = gpu_copy(BN_F32, p, n), *gm = gpu_copy(BN_F32, m, n);
     float *gv = gpu_copy(BN_F32, v, n), *gg = gpu_copy(BN_F32, g, n + off);
     struct bn_adamw_now *gnow = gpu_new(&now, sizeof(now));
     void *gw = gpu_copy(t, w, n);
     bn_adamw_ref(t, &a, with_w ? w : NULL, p, m, v, g + off, &now, n);
+    for (size_t i = 0; i < n; i++) /* where v is small the step is large */
+        mag[i] = fabsf(mag[i]) + fabsf(p[i] - mag[i]);
     gpu_ok(bn_adamw_cuda(t, &a, with_w ? gw : NULL, gp, gm, gv, gg + off,
                          gnow, n, NULL), "adamw");
     gpu_close(BN_F32, gp, p, n, 1e-6, mag, "p");
