@@ -111,19 +111,22 @@ struct counts {
 };
 
 /* Every rank counts for all: they hold the same index of the data, and what
- * one has is a function of the step. */
-static struct counts count(const struct bn_trainer *t, uint64_t step, int n)
+ * one has is a function of the step. Its own micro-batches keep their counts. */
+static struct counts count(const struct bn_trainer *t, uint64_t step,
+                           struct micros *m)
 {
     struct counts c = {0};
     struct bn_plan p = t->plan;
 
     for (p.dp_rank = 0; p.dp_rank < p.dp_size; p.dp_rank++)
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < m->n; i++) {
             struct bn_loss_denom d = count_micro(t, &p, step, i);
 
             c.d.tokens += d.tokens;
             c.d.examples += d.examples;
             c.filled += d.examples > 0;
+            if (p.dp_rank == t->plan.dp_rank)
+                m->m[i].denom = d;
         }
     return c;
 }
@@ -131,17 +134,17 @@ static struct counts count(const struct bn_trainer *t, uint64_t step, int n)
 /* What each micro-batch is divided by. exact: the counts of the whole step.
  * trl: those of the micro-batch, times the number of micro-batches there
  * are, which makes the step's loss the mean of the micro-batches' means. */
-static void divide(const struct bn_trainer *t, uint64_t step,
-                   const struct counts *c, struct micros *m)
+static void divide(const struct bn_trainer *t, const struct counts *c,
+                   struct micros *m)
 {
     for (int i = 0; i < m->n; i++) {
         struct bn_loss_denom *d = &m->m[i].denom;
 
-        *d = c->d;
         if (t->run->loss.loss_reduction == BN_RUN_REDUCE_TRL) {
-            *d = count_micro(t, &t->plan, step, i);
             d->tokens *= c->filled;
             d->examples *= c->filled;
+        } else {
+            *d = c->d;
         }
     }
 }
@@ -301,12 +304,12 @@ static int queue_step(struct step *s, struct bn_err *err)
 static int run_micros(struct bn_trainer *t, long step, struct micros *m,
                       struct bn_step_result *r, struct bn_err *err)
 {
-    struct counts c = count(t, (uint64_t)step, m->n);
+    struct counts c = count(t, (uint64_t)step, m);
     struct step s = {.t = t, .number = step, .m = m, .r = r};
 
     s.full = c.filled == m->n * t->mesh->dp.size;
     r->examples = c.d.examples;
-    divide(t, (uint64_t)step, &c, m);
+    divide(t, &c, m);
     if (queue_step(&s, err) < 0)
         return -1;
     return r->dropped ? 0 : end(t, step, m, r, err);
