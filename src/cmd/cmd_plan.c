@@ -7,7 +7,6 @@
 #include "data/data.h"
 #include "train/data_opts.h"
 #include "train/plan.h"
-#include "train/stages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +133,7 @@ static int one_mesh(const struct job *j, struct bn_err *err)
         printf("dp %d x tp %d x pp %d x cp %d = %d ranks; neighbours differ "
                "in tp, then cp, dp, pp\n", m.dp, m.tp, m.pp, m.cp,
                m.dp * rest);
-    if (!j->a->json && m.pp > 1 && bn_stages_measured(j->run))
+    if (!j->a->json && m.pp > 1 && bn_run_split_measured(j->run))
         printf("layers by size here: the run measures them when it starts\n");
     for (int pp = 0; pp < m.pp; pp++)
         for (int tp = 0; tp < m.tp; tp++) {

@@ -272,6 +272,8 @@ char *bn_run_common(const struct bn_run *run);
 /* As bn_run_trajectory_same, of bn_run_common on rank 0 and on this rank. */
 int bn_run_common_same(const char *rank0, const char *mine,
                        struct bn_err *err);
+/* pipeline_layer_split: measured */
+bool bn_run_split_measured(const struct bn_run *run);
 /* Where the value of 'key' came from; file NULL: a default. */
 struct bn_place bn_run_place(const struct bn_run *run, const char *key);
 /* The value of 'key' as one line of YAML, malloc'ed; NULL: no such key. */

@@ -366,12 +366,19 @@ static bool graph_one(const struct bn_run *r, struct bn_str *why)
     return m->cuda_graph && (many || m->device == BN_RUN_DEVICE_CPU);
 }
 
+bool bn_run_split_measured(const struct bn_run *run)
+{
+    const struct bn_run_list *l = &run->mesh.pipeline_layer_split;
+
+    return l->n == 1 && strcmp(l->v[0], "measured") == 0;
+}
+
 static bool stages_split(const struct bn_run *r, struct bn_str *why)
 {
     const struct bn_run_list *l = &r->mesh.pipeline_layer_split;
     long long stages = r->mesh.pipeline_parallel_size;
 
-    if (l->n == 1 && strcmp(l->v[0], "measured") == 0)
+    if (bn_run_split_measured(r))
         return false;
     for (size_t i = 0; i < l->n && why->len == 0; i++) {
         const char *t = l->v[i];

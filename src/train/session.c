@@ -247,7 +247,7 @@ static int make_trainer(struct bn_session *s, unsigned flags, int max_tokens,
 {
     int *layers;
 
-    if (!(flags & BN_SESSION_TRAIN) || !bn_stages_measured(s->run)
+    if (!(flags & BN_SESSION_TRAIN) || !bn_run_split_measured(s->run)
         || s->mesh.pp.size == 1)
         return create_trainer(s, max_tokens, err);
     layers = BN_NEWN(int, (size_t)s->mesh.pp.size);

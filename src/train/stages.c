@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool bn_stages_measured(const struct bn_run *run)
-{
-    const struct bn_run_list *l = &run->mesh.pipeline_layer_split;
-
-    return l->n == 1 && strcmp(l->v[0], BN_STAGES_MEASURED) == 0;
-}
-
 int bn_stages_layers(const struct bn_run *run,
                      const struct bn_model_config *cfg, int stages, int stage,
                      int *first, int *end, struct bn_err *err)
@@ -22,7 +15,7 @@ int bn_stages_layers(const struct bn_run *run,
     const struct bn_run_list *l = &run->mesh.pipeline_layer_split;
     long sum = 0;
 
-    if (l->n == 0 || bn_stages_measured(run))
+    if (l->n == 0 || bn_run_split_measured(run))
         return bn_part_stage(cfg, stages, stage, first, end, err);
     if (l->n != (size_t)stages)
         return bn_fail(err, BN_ERR_USAGE, "pipeline_layer_split: it is of %zu "

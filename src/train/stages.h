@@ -5,9 +5,6 @@
 #include "train/observe.h"
 #include "train/sizes.h"
 
-/* pipeline_layer_split: measured */
-#define BN_STAGES_MEASURED "measured"
-
 /* Layers [*first, *end) of stage 'stage' of 'stages': as pipeline_layer_split
  * says in numbers, else by bn_part_stage. A split that is not one of this model over so
  * many stages is an error (class usage). */
@@ -22,8 +19,6 @@ int bn_stages_layers(const struct bn_run *run,
 struct bn_stage_cost bn_stages_cost(const double *seconds, const int *layers,
                                     int stages);
 
-/* Whether the run wants a split that was measured. */
-bool bn_stages_measured(const struct bn_run *run);
 /* Run the first micro-batch through the stages as they are, a few times, and
  * find the layers[stages] that would have been even by what that took, the
  * same on every rank. Weights and optimizer stay as they are; gradients are
