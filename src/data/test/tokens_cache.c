@@ -162,32 +162,30 @@ static void test_held(void **state)
     free(other);
 }
 
+/* The first of two rows is in an evaluation file, too. */
+static void first_is_held(enum bn_data_task task, const char *rows)
+{
+    char *other = test_file("one.jsonl", rows, strcspn(rows, "\n") + 1);
+
+    given("o.jsonl", rows);
+    o.task = task;
+    o.eval_files = (const char *const *)&other;
+    o.neval_files = 1;
+    make_with(tok);
+    assert_int_equal(drops(BN_DROP_HELD), 1);
+    assert_int_equal(bn_tokens_count(set), 1);
+    free(other);
+}
+
 static void test_held_of_other_shapes(void **state)
 {
-    static const char rows[] = "{\"prompt\":\"x\",\"completion\":\"b\"}\n"
-                               "{\"prompt\":\"x\",\"completion\":\"cc\"}\n";
-    static const char pairs[] =
-        "{\"prompt\":\"x\",\"chosen\":\"b\",\"rejected\":\"c\"}\n"
-        "{\"prompt\":\"x\",\"chosen\":\"c\",\"rejected\":\"b\"}\n";
-
     (void)state;
-    given("o.jsonl", rows);
-    char *other = test_file("one.jsonl", rows, strcspn(rows, "\n") + 1);
-    o.eval_files = (const char *const *)&other;
-    o.neval_files = 1;
-    make_with(tok);
-    assert_int_equal(drops(BN_DROP_HELD), 1);
-    assert_int_equal(bn_tokens_count(set), 1);
-    free(other);
-    given("o.jsonl", pairs);
-    o.task = BN_DATA_PREFERENCE;
-    other = test_file("one.jsonl", pairs, strcspn(pairs, "\n") + 1);
-    o.eval_files = (const char *const *)&other;
-    o.neval_files = 1;
-    make_with(tok);
-    assert_int_equal(drops(BN_DROP_HELD), 1);
-    assert_int_equal(bn_tokens_count(set), 1);
-    free(other);
+    first_is_held(BN_DATA_SFT,
+                  "{\"prompt\":\"x\",\"completion\":\"b\"}\n"
+                  "{\"prompt\":\"x\",\"completion\":\"cc\"}\n");
+    first_is_held(BN_DATA_PREFERENCE,
+                  "{\"prompt\":\"x\",\"chosen\":\"b\",\"rejected\":\"c\"}\n"
+                  "{\"prompt\":\"x\",\"chosen\":\"c\",\"rejected\":\"b\"}\n");
 }
 
 static void test_key(void **state)
