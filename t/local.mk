@@ -102,6 +102,7 @@ FUZZ_CORPUS = t/data/fuzz-chat/hostile-blocks \
 	t/data/fuzz-rows/hostile-nested \
 	t/data/fuzz-rows/hostile-nul \
 	t/data/fuzz-rows/hostile-nul-escape \
+	t/data/fuzz-rows/hostile-nul-key \
 	t/data/fuzz-rows/hostile-numbers \
 	t/data/fuzz-rows/hostile-quotes \
 	t/data/fuzz-rows/hostile-surrogate \

@@ -59,6 +59,7 @@ rows|hostile-duplicate|65|rows.jsonl:1: a key for the second time at byte 20
 rows|hostile-nested|65|rows.jsonl:1: nesting too deep at byte 76
 rows|hostile-nul|65|rows.jsonl:1: a control character in a string at byte 11
 rows|hostile-nul-escape|0|1 kept
+rows|hostile-nul-key|0|1 kept
 rows|hostile-numbers|0|1 kept
 rows|hostile-quotes|65|rows.csv:4: a quote opened in this row is never closed
 rows|hostile-surrogate|65|rows.jsonl:1: a lone surrogate at byte 16
