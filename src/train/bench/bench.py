@@ -43,8 +43,11 @@ MODELS = {
                 vocab_size=65536, tie_word_embeddings=False),
 }
 SFT = ["--batch", "2", "--length", "512"]
-ORPO = ["--task", "orpo", "--batch", "4", "--length", "512", "--prompt",
-        "256"]
+# Lengths at the quantiles of what a public set of 1,100 pairs has: nearly log
+# normal, with 0.37 (prompts) and 0.54 (answers) as the deviation of their
+# logarithms; scaled until the longest row has 512 tokens. There, batches of 4
+# pairs have 2.0 times as many tokens when they are padded; here it is 1.8.
+ORPO = ["--pairs", "112,144,92:152,319,204:193,92,319:262,204,144"]
 
 
 def note(text):

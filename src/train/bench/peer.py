@@ -1,7 +1,7 @@
 """The steps of bench-step in PyTorch: the same model, weights, tokens, loss
 and optimizer, and the same lines on standard input and output.
 
-    peer.py MODEL IDS --batch B --length T [--prompt P] [--task sft|orpo]
+    peer.py MODEL IDS [--batch B --length T | --pairs P,C,R:P,C,R...]
         [--mode fp32|onednn|autocast|bf16] [--threads N] [--steps N]
         [--compile] [--wait]
 
@@ -31,10 +31,9 @@ def arguments():
     p = argparse.ArgumentParser()
     p.add_argument("model")
     p.add_argument("ids")
-    p.add_argument("--batch", type=int, required=True)
-    p.add_argument("--length", type=int, required=True)
-    p.add_argument("--prompt", type=int, default=0)
-    p.add_argument("--task", default="sft")
+    p.add_argument("--batch", type=int)
+    p.add_argument("--length", type=int)
+    p.add_argument("--pairs")
     p.add_argument("--mode", default="fp32")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--steps", type=int, default=5)
@@ -166,25 +165,41 @@ def log1mexp(x):
                        torch.log1p(-torch.exp(x)))
 
 
-def orpo(lp, prompt, beta=0.1):
-    """TRL's formula; rows: all chosen, then all rejected."""
+def orpo(lp, text, answer, beta=0.1):
+    """TRL's formula; rows: all chosen, then all rejected. 'text' and 'answer'
+    are 1 at the targets of a row and of its answer, 0 elsewhere."""
     n = len(lp) // 2
-    mean = lp[:, prompt - 1:].mean(1)
+    mean = (lp * answer).sum(1) / answer.sum(1)
     w, x = mean[:n], mean[n:]
     odds = (w - x) - (log1mexp(w) - log1mexp(x))
-    return -lp[:n].mean() - beta * F.logsigmoid(odds).mean()
+    nll = -(lp[:n] * text[:n]).sum() / text[:n].sum()
+    return nll - beta * F.logsigmoid(odds).mean()
 
 
-def rows(o):
-    """As bench-step lays them out: a pair is its prompt, the chosen answer
-    and the rejected one."""
-    each = 2 * o.length - o.prompt if o.task == "orpo" else o.length
-    ids = torch.from_numpy(np.fromfile(o.ids, np.int32, o.batch * each)
-                           ).long().view(o.batch, each)
-    if o.task == "sft":
-        return ids
-    return torch.cat((ids[:, :o.length],
-                      torch.cat((ids[:, :o.prompt], ids[:, o.length:]), 1)))
+def sft_rows(o):
+    ids = np.fromfile(o.ids, np.int32, o.batch * o.length)
+    return (torch.from_numpy(ids).long().view(o.batch, o.length),)
+
+
+def orpo_rows(o):
+    """A pair's tokens lie as bench-step has them: its prompt, the chosen
+    answer, the rejected one. Here its prompt stands in two rows, and all rows
+    are padded to the longest."""
+    pairs = [tuple(map(int, x.split(","))) for x in o.pairs.split(":")]
+    stream = torch.from_numpy(np.fromfile(o.ids, np.int32)).long()
+    wide = max(p + max(c, r) for p, c, r in pairs)
+    ids = torch.zeros(2 * len(pairs), wide, dtype=torch.long)
+    text = torch.zeros(2 * len(pairs), wide - 1)
+    answer = torch.zeros_like(text)
+    at = 0
+    for i, (p, c, r) in enumerate(pairs):
+        prompt = stream[at:at + p]
+        for row, n, start in ((i, c, at + p), (len(pairs) + i, r, at + p + c)):
+            ids[row, :p + n] = torch.cat((prompt, stream[start:start + n]))
+            text[row, :p + n - 1] = 1
+            answer[row, p - 1:p + n - 1] = 1
+        at += p + c + r
+    return ids, text, answer
 
 
 def optimizer(params):
@@ -199,14 +214,14 @@ def main():
     o = arguments()
     torch.set_num_threads(o.threads)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    model = Llama(o.model, o.mode, o.length)
+    batch = orpo_rows(o) if o.pairs else sft_rows(o)
+    model = Llama(o.model, o.mode, batch[0].shape[1])
     params = list(model.p.values())
     opt = optimizer(params)
-    ids = rows(o)
 
-    def loss_of(ids):
+    def loss_of(ids, *masks):
         lp = model.logp(ids)
-        return orpo(lp, o.prompt) if o.task == "orpo" else -lp.mean()
+        return orpo(lp, *masks) if masks else -lp.mean()
 
     if o.compile:
         loss_of = torch.compile(loss_of)
@@ -218,7 +233,7 @@ def main():
         opt.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16,
                             enabled=o.mode == "autocast"):
-            loss = loss_of(ids)
+            loss = loss_of(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(params, 1.0)
         opt.step()

@@ -1,10 +1,12 @@
 /* Times training steps of a model on random tokens:
  *
  *     bench-step MODEL --batch B --length T [--dtype bf16] [--threads N]
- *         [--steps N] [--task sft|orpo] [--prompt P] [--ids FILE] [--wait]
+ *         [--steps N] [--pairs P,C,R:P,C,R...] [--ids FILE] [--wait]
  *         [--floor]
  *
  * MODEL is a Hugging Face folder, or a config.json whose weights are drawn.
+ * SFT on B rows of T tokens, or with --pairs ORPO on pairs with so many
+ * tokens in the prompt, the chosen and the rejected answer.
  * With --ids the tokens are 32-bit integers read from FILE, so that another
  * program can be given the same. Prints a JSON line when it is ready, one a
  * step (seconds, loss) and a last one: page faults a step after step 2, peak
@@ -31,9 +33,10 @@
 
 struct opts {
     const char *model, *ids;
-    int batch, length, prompt, threads, steps;
+    const char *pairs; /* NULL: SFT */
+    int batch, length, threads, steps;
     enum bn_dtype t;
-    bool orpo, wait, floor;
+    bool wait, floor;
 };
 
 struct bench {
@@ -63,10 +66,9 @@ static int parse(int argc, char **argv, struct opts *o)
     static const struct option longs[] = {
         {"batch", 1, NULL, 'b'},   {"length", 1, NULL, 'l'},
         {"dtype", 1, NULL, 'd'},   {"threads", 1, NULL, 't'},
-        {"steps", 1, NULL, 's'},   {"task", 1, NULL, 'k'},
+        {"steps", 1, NULL, 's'},   {"pairs", 1, NULL, 'p'},
         {"ids", 1, NULL, 'i'},     {"wait", 0, NULL, 'w'},
-        {"prompt", 1, NULL, 'p'},  {"floor", 0, NULL, 'f'},
-        {NULL, 0, NULL, 0}};
+        {"floor", 0, NULL, 'f'},   {NULL, 0, NULL, 0}};
     int c;
 
     *o = (struct opts){.batch = 2, .length = 512, .steps = 5, .t = BN_F32};
@@ -79,7 +81,7 @@ static int parse(int argc, char **argv, struct opts *o)
             o->length = atoi(optarg);
             break;
         case 'p':
-            o->prompt = atoi(optarg);
+            o->pairs = optarg;
             break;
         case 'd':
             o->t = strcmp(optarg, "bf16") == 0 ? BN_BF16 : BN_F32;
@@ -89,9 +91,6 @@ static int parse(int argc, char **argv, struct opts *o)
             break;
         case 's':
             o->steps = atoi(optarg);
-            break;
-        case 'k':
-            o->orpo = strcmp(optarg, "orpo") == 0;
             break;
         case 'i':
             o->ids = optarg;
@@ -134,51 +133,95 @@ static int32_t *tokens(const struct opts *o, size_t n, int vocab)
     return ids;
 }
 
-/* Rows of 'length' tokens; pairs share a prompt of 'prompt' tokens, and both
- * answers fill the row up to 'length'. */
+/* The next of the pairs P,C,R:P,C,R...; false after the last. */
+static bool next_pair(const char **at, int *p, int *c, int *r)
+{
+    int used = 0;
+
+    if (**at == '\0')
+        return false;
+    if (sscanf(*at, "%d,%d,%d%n", p, c, r, &used) != 3 || *p < 1 || *c < 1
+        || *r < 1 || ((*at)[used] != '\0' && (*at)[used] != ':')) {
+        fprintf(stderr, "error: --pairs: '%s' is not P,C,R:P,C,R...\n", *at);
+        exit(BN_ERR_USAGE);
+    }
+    *at += used + ((*at)[used] == ':');
+    return true;
+}
+
+/* The examples, without their tokens: how many, their longest prompt, and
+ * their tokens in all. */
+static int list_examples(const struct opts *o, struct bn_example **ex,
+                         int *longest, size_t *total)
+{
+    int n = 0, p, c, r;
+    const char *at = o->pairs;
+
+    *ex = BN_NEWN(struct bn_example, o->pairs != NULL ? strlen(o->pairs)
+                                                      : (size_t)o->batch);
+    *longest = o->pairs != NULL ? 0 : o->length;
+    *total = o->pairs != NULL ? 0 : (size_t)o->length * (size_t)o->batch;
+    for (; at == NULL && n < o->batch; n++)
+        (*ex)[n] = (struct bn_example){.index = n, .n = o->length};
+    for (; at != NULL && next_pair(&at, &p, &c, &r); n++) {
+        (*ex)[n] = (struct bn_example){
+            .index = n, .n = p, .nchosen = c, .nrejected = r};
+        *longest = p > *longest ? p : *longest;
+        *total += (size_t)(p + c + r);
+    }
+    return n;
+}
+
+/* Rows of tokens, or pairs that share a prompt: every token counts, but the
+ * first, which nothing foretells. */
 static void make_batch(struct bench *x, int vocab)
 {
     const struct opts *o = &x->o;
-    size_t each = (size_t)(o->orpo ? 2 * o->length - o->prompt : o->length);
-    int32_t *ids = tokens(o, each * (size_t)o->batch, vocab);
-    uint8_t *mask = bn_malloc((size_t)o->length);
-    struct bn_example *ex = BN_NEWN(struct bn_example, (size_t)o->batch);
-    int answer = o->length - o->prompt;
+    struct bn_example *ex;
     struct bn_err err;
+    size_t total;
+    int longest, n = list_examples(o, &ex, &longest, &total);
+    int32_t *ids = tokens(o, total, vocab), *at = ids;
+    uint8_t *mask = bn_malloc((size_t)longest);
 
-    memset(mask, 1, (size_t)o->length);
+    memset(mask, 1, (size_t)longest);
     mask[0] = 0;
-    for (int i = 0; i < o->batch; i++) {
-        int32_t *p = ids + (size_t)i * each;
-
-        ex[i] = (struct bn_example){.index = i, .ids = p, .mask = mask,
-                                    .n = o->length};
-        if (o->orpo) {
-            ex[i].n = o->prompt;
-            ex[i].chosen = p + o->prompt;
-            ex[i].nchosen = answer;
-            ex[i].rejected = p + o->length;
-            ex[i].nrejected = answer;
-        }
+    for (int i = 0; i < n; i++) {
+        ex[i].ids = at;
+        ex[i].mask = mask;
+        ex[i].chosen = at + ex[i].n;
+        ex[i].rejected = ex[i].chosen + ex[i].nchosen;
+        at += ex[i].n + ex[i].nchosen + ex[i].nrejected;
     }
-    must(bn_batch_build(&x->b, o->orpo ? 3 : 1, ex, o->batch,
+    must(bn_batch_build(&x->b, o->pairs != NULL ? 3 : 1, ex, n,
                         BN_BATCH_SCORE_PROMPT, &err), &err);
     for (int i = 0; i < x->b.nseq; i++)
         if (i % x->b.group < 2)
             x->d.tokens += x->b.seq[i].ntok;
-    x->d.examples = o->batch;
+    x->d.examples = n;
     free(ex);
     free(mask);
     free(ids);
 }
 
+/* Targets of the largest example: a pair must fit into a chunk (sizes.c). */
+static int largest(const struct bn_batch *b)
+{
+    int most = 0;
+
+    for (int i = 0, n = 0; i < b->nseq; i++) {
+        n = (i % b->group > 0 ? n : 0) + b->seq[i].ntok;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 static void carve(struct bench *x, struct bn_arena *a)
 {
     int rows = bn_head_chunk_rows(x->m, (size_t)128 << 20);
-    int one = 2 * x->o.length - x->o.prompt; /* a pair must fit: sizes.c */
 
-    if (x->o.orpo && one > rows)
-        rows = one;
+    if (x->o.pairs != NULL && largest(&x->b) > rows)
+        rows = largest(&x->b);
     if (rows > x->b.nscore)
         rows = x->b.nscore;
     struct bn_acts_size size = {x->b.ntok, x->b.nseg, x->b.ntok,
@@ -249,7 +292,7 @@ static double step(struct bench *x)
     double metrics[BN_LOSS_MAX_KEYS] = {0}, norm;
     struct bn_loss_params p = {0.1, -1e-6};
     struct bn_head_job job = {
-        .loss = x->o.orpo ? &bn_loss_orpo : &bn_loss_sft,
+        .loss = x->o.pairs != NULL ? &bn_loss_orpo : &bn_loss_sft,
         .params = &p,
         .denom = &x->d,
         .metrics = metrics,
@@ -307,8 +350,9 @@ int main(int argc, char **argv)
 
     if (parse(argc, argv, &x.o) < 0) {
         fprintf(stderr, "usage: bench-step MODEL [--batch B] [--length T] "
-                "[--prompt P] [--dtype fp32|bf16] [--threads N] [--steps N] "
-                "[--task sft|orpo] [--ids FILE] [--wait] [--floor]\n");
+                "[--dtype fp32|bf16] [--threads N] [--steps N] "
+                "[--pairs P,C,R:P,C,R...] [--ids FILE] [--wait] "
+                "[--floor]\n");
         return BN_ERR_USAGE;
     }
     set_up(&x);
