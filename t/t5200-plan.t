@@ -98,6 +98,15 @@ test_expect_success 'layouts that fit are listed; none is an error' '
         sft.yaml >fits 2>err; test $? -eq 64 &&
     grep "no layout of 2 ranks fits 1 GiB" err
 '
+test_expect_success 'the memory of a rank may be part of a GiB, and nothing negative' '
+    test_expect_code 64 burnish plan --ranks 8 --memory 0.001 --set output_dir=o \
+        sft.yaml 2>err >fits && grep "fits 0.001 GiB" err &&
+    for o in "--memory -1" "--ranks -2" "--longest -5"; do
+        test_expect_code 64 burnish plan $o --set output_dir=o sft.yaml 2>err ||
+            return 1
+        grep -e "${o% *} is out of range" err || return 1
+    done
+'
 test_expect_success 'meshes that are none are refused' '
     test_expect_code 64 burnish plan --ranks 3 --set output_dir=o --set $tp=2 sft.yaml &&
     test_expect_code 64 burnish plan --set output_dir=o --set $tp=3 sft.yaml 2>err &&

@@ -20,7 +20,8 @@ static const char usage[] =
 struct args {
     struct bn_run_args run;
     struct bn_opt_list words;
-    int64_t ranks, longest, memory_gib;
+    int64_t ranks, longest; /* 0: not said */
+    double memory_gib;      /* 0: not said */
     bool json, help;
 };
 
@@ -169,7 +170,8 @@ static int by_sent(const void *a, const void *b)
 static int all_meshes(const struct job *j, struct bn_err *err)
 {
     int n = (int)j->a->ranks;
-    size_t room = (size_t)j->a->memory_gib << 30, nfit = 0, cap = 0;
+    double room = j->a->memory_gib * (1 << 30);
+    size_t nfit = 0, cap = 0;
     struct fit *fits = NULL;
     char a[32], b[32];
 
@@ -183,7 +185,7 @@ static int all_meshes(const struct job *j, struct bn_err *err)
                 if (f.m.dp * tp * pp * cp != n
                     || bn_plan_worst(&f.device, &f.sent, j->run, &j->cfg,
                                      &f.m, j->train, j->eval, NULL) < 0
-                    || f.device > room)
+                    || (double)f.device > room)
                     continue;
                 bn_grow(&fits, &cap, nfit + 1, sizeof(*fits));
                 fits[nfit++] = f;
@@ -199,7 +201,16 @@ static int all_meshes(const struct job *j, struct bn_err *err)
     free(fits);
     return nfit > 0 ? 0
                     : bn_fail(err, BN_ERR_USAGE, "no layout of %d ranks fits "
-                              "%lld GiB", n, (long long)j->a->memory_gib);
+                              "%g GiB", n, j->a->memory_gib);
+}
+
+static bool in_range(const struct args *a, const char **wrong)
+{
+    *wrong = a->ranks < 0 || a->ranks > 1 << 20 ? "--ranks"
+             : a->longest < 0 || a->longest > INT32_MAX ? "--longest"
+             : a->memory_gib < 0 || a->memory_gib > 1 << 20 ? "--memory"
+                                                            : NULL;
+    return *wrong == NULL;
 }
 
 int bn_cmd_plan(int argc, char **argv)
@@ -208,7 +219,7 @@ int bn_cmd_plan(int argc, char **argv)
     const struct bn_opt opts[] = {
         BN_RUN_OPTS(&a.run),
         {"ranks", BN_OPT_INT, &a.ranks, "N", "how many ranks there are"},
-        {"memory", BN_OPT_INT, &a.memory_gib, "GIB",
+        {"memory", BN_OPT_NUM, &a.memory_gib, "GIB",
          "list the layouts of all ranks that fit this much a rank"},
         {"longest", BN_OPT_INT, &a.longest, "TOKENS",
          "tokens of the longest example, instead of reading the data"},
@@ -217,6 +228,7 @@ int bn_cmd_plan(int argc, char **argv)
         {0},
     };
     struct bn_err err;
+    const char *wrong;
     int status = BN_ERR_USAGE, rc;
 
     if (bn_opts_parse(opts, argc, argv, &a.words, &err) < 0)
@@ -228,6 +240,8 @@ int bn_cmd_plan(int argc, char **argv)
     }
     if (a.words.n != 1)
         return bn_cmd_usage("plan", "one run file is expected");
+    if (!in_range(&a, &wrong))
+        return bn_cmd_usage("plan", "%s is out of range", wrong);
     struct bn_run *run = bn_run_args_load(&a.run, a.words.v[0], 0, &status);
     if (run != NULL) {
         struct job j = {.a = &a, .run = run};
