@@ -27,6 +27,7 @@ test_expect_success 'and an error under strict_device' '
 test_expect_success 'memory of the device and of the host are told apart' '
     grep "^  weights *device " host.err && grep "^  copy *host " host.err &&
     grep "^  staging *pinned " host.err &&
+    grep "^  rounding *host " host.err &&
     grep "^  in all *host *[1-9]" host.err &&
     grep "^  in all *device *[1-9]" host.err
 '

@@ -21,7 +21,7 @@ enum bn_memory {
     BN_MEMORY_SCRATCH,     /* of matrix products and libraries, on the host */
     BN_MEMORY_GPU_SCRATCH, /* the same on a GPU */
     BN_MEMORY_STAGING,     /* between host and device */
-    BN_MEMORY_ROUNDING,    /* of arenas to huge pages */
+    BN_MEMORY_ROUNDING,    /* of arenas to huge pages, on the host */
     BN_MEMORIES,
 };
 

@@ -46,7 +46,8 @@ static bool planned(int k)
 static const char *domain(const struct bn_observed *o, int k)
 {
     bool host = k == BN_MEMORY_COMM || k == BN_MEMORY_COPY
-                || k == BN_MEMORY_DATA || k == BN_MEMORY_SCRATCH;
+                || k == BN_MEMORY_DATA || k == BN_MEMORY_SCRATCH
+                || k == BN_MEMORY_ROUNDING;
 
     if (k == BN_MEMORY_STAGING)
         return "pinned";
