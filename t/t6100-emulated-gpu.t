@@ -24,6 +24,18 @@ test_expect_success 'and an error under strict_device' '
         $short sft0.yaml 2>strict.err &&
     grep "swiglu (F32 .*) has no kernel on rank 0, device 0" strict.err
 '
+test_expect_success 'memory of the device is what burnish plan says' '
+    burnish plan --json --set device=cuda sft0.yaml >plan.json &&
+    python3 - plan.json sft0/metrics.jsonl <<-\EOF
+	import json, sys
+	plan = json.load(open(sys.argv[1]))
+	end = [json.loads(line) for line in open(sys.argv[2])][-1]
+	for k in ("weights", "gradients", "tables", "optimizer", "activations",
+	          "gpu_scratch"):
+	    for what in "planned", "allocated", "touched", "peak":
+	        assert end[f"memory/{k}/{what}"] == plan[k], (k, what)
+	EOF
+'
 test_expect_success 'memory of the device and of the host are told apart' '
     grep "^  weights *device " host.err && grep "^  copy *host " host.err &&
     grep "^  staging *pinned " host.err &&

@@ -48,10 +48,7 @@ void bn_attn_tiles(const struct bn_attn *a, int rows, void *stream)
 
 size_t bn_attn_work_cuda(const struct bn_attn *a)
 {
-    size_t n = tiles_bytes(a) + (size_t)a->heads * a->nq * sizeof(float);
-    size_t parts = parts_bytes(a);
-
-    return n > parts ? n : parts;
+    return bn_attn_work_bytes(a);
 }
 
 /* Shapes of the forward kernel: each warp has 16 queries. */

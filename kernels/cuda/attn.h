@@ -10,13 +10,11 @@
 #define BN_KERNELS_CUDA_ATTN_H
 
 #include "kernels/attn.h"
+#include "kernels/cuda/attn_work.h"
 #include "kernels/cuda/cu.h"
 #include "kernels/cuda/tile.h"
 
-/* Queries first, first + 1, ... of segment seg; seg < 0: none. */
-struct tile {
-    int seg, first;
-};
+using tile = bn_attn_tile;
 
 /* Rows of a tile of queries in forward and dq, by the type. */
 template <class T> struct query_rows;
@@ -24,50 +22,28 @@ template <> struct query_rows<bf16> {
     static constexpr int n = 64;
 };
 template <> struct query_rows<float> {
-    static constexpr int n = 32;
+    static constexpr int n = BN_ATTN_TILE_ROWS;
 };
 
-/* Segments have together at most this many tiles. */
-static inline int most_tiles(const struct bn_attn *a, int rows)
-{
-    return a->nq / rows + a->nseg;
-}
-
-/* Single queries to a cache take a way of their own: calls with at most so
- * many rows, whose keys are cut into this many parts. */
-enum { BN_DECODE_ROWS = 128, BN_DECODE_SPLITS = 8 };
+/* Single queries to a cache take a way of their own. */
 bool bn_attn_decodes(const struct bn_attn *a);
 int bn_attn_decode_cuda(enum bn_dtype t, const struct bn_attn *a,
                         void *stream);
 
-/* The scratch memory: tiles, then sums of d_o o [heads, nq]; or the parts of
- * each segment and head, hd + 2 floats. */
-static inline size_t tiles_bytes(const struct bn_attn *a)
-{
-    size_t n = (size_t)most_tiles(a, query_rows<float>::n) * sizeof(tile);
-
-    return (n + 63) / 64 * 64;
-}
+/* The scratch memory: attn_work.h. */
 static inline tile *work_tiles(const struct bn_attn *a)
 {
     return (tile *)a->work;
 }
 static inline float *work_sums(const struct bn_attn *a)
 {
-    return (float *)((char *)a->work + tiles_bytes(a));
+    return (float *)((char *)a->work + bn_attn_tiles_bytes(a));
 }
 
 static inline float *work_parts(const struct bn_attn *a)
 {
     return (float *)a->work;
 }
-static inline size_t parts_bytes(const struct bn_attn *a)
-{
-    size_t rows = a->nseg < BN_DECODE_ROWS ? a->nseg : BN_DECODE_ROWS;
-
-    return rows * a->heads * BN_DECODE_SPLITS * (a->hd + 2) * sizeof(float);
-}
-
 /* Enqueue the kernel that fills the tiles. */
 void bn_attn_tiles(const struct bn_attn *a, int rows, void *stream);
 

@@ -1,6 +1,7 @@
 # kernels/cuda: one kernel a file, compiled by nvcc for devices and by the C++
 # compiler for the emulator
-CUDA_KERNEL_H = kernels/cuda/attn.h kernels/cuda/cu.h kernels/cuda/parts.h \
+CUDA_KERNEL_H = kernels/cuda/attn.h kernels/cuda/attn_work.h kernels/cuda/cu.h \
+	kernels/cuda/parts.h \
 	kernels/cuda/ptx.h kernels/cuda/tile.h kernels/cuda/width.h
 CUDA_CU = \
 	kernels/cuda/adamw.cu kernels/cuda/add.cu kernels/cuda/attn.cu \

@@ -2,6 +2,7 @@
 #include "train/plan.h"
 #include "base/thread.h"
 #include "comm/nccl.h"
+#include "kernels/cuda/attn_work.h"
 #include "ops/cuda.h"
 
 #ifdef _OPENMP
@@ -26,6 +27,12 @@ static size_t attn_work(struct bn_dev *d, const struct bn_attn *a)
 {
     (void)d;
     return bn_attn_work_cpu(a);
+}
+
+static size_t attn_work_gpu(struct bn_dev *d, const struct bn_attn *a)
+{
+    (void)d;
+    return bn_attn_work_bytes(a);
 }
 
 /* As comm_mpi.c: a group of n keeps n pieces of 256 KiB. The groups are
@@ -112,7 +119,8 @@ int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
                  struct bn_err *err)
 {
     struct bn_mesh at = mesh_of(mesh, pp, tp, run->mesh.sequence_parallel);
-    struct bn_dev dev = {.op = {.attn_work = attn_work}};
+    bool gpu = run->mesh.device == BN_RUN_DEVICE_CUDA;
+    struct bn_dev dev = {.op = {.attn_work = gpu ? attn_work_gpu : attn_work}};
     struct bn_sizes l;
     struct bn_model m;
 

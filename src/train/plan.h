@@ -26,7 +26,8 @@ size_t bn_rank_plan_device(const struct bn_rank_plan *p);
 
 /* The plan of the rank with these coordinates (dp and cp 0: all of these are
  * alike). Threads of the CPU back end are those of the run, else of this
- * machine. A mesh that the model does not admit is an error (class usage). */
+ * machine; with device: auto the scratch of attention is that of a CPU. A mesh
+ * that the model does not admit is an error (class usage). */
 int bn_plan_rank(struct bn_rank_plan *p, const struct bn_run *run,
                  const struct bn_model_config *cfg,
                  const struct bn_plan_mesh *mesh, int pp, int tp,
