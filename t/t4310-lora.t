@@ -77,7 +77,7 @@ test_expect_success 'memory: neither gradients nor optimizer for frozen weights'
 	import json, re
 	plan = {y: json.load(open(y + ".json")) for y in ("run", "whole")}
 	for y, p in plan.items():
-	    m = re.search(r"arenas: (\d+) bytes of state, (\d+) of", open(y + ".err").read())
+	    m = re.search(r"arena: (\d+) bytes of state, (\d+) of", open(y + ".err").read())
 	    assert (int(m[1]), int(m[2])) == (p["state"], p["activations"]), (y, p)
 	lora, whole = plan["run"], plan["whole"]
 	base = whole["weights"] // 2

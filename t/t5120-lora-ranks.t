@@ -92,7 +92,7 @@ while read -r n run sets; do
 	plan = [json.loads(l) for l in open("plan.json")]
 	want = sorted((p["state"], p["activations"]) for p in plan)
 	got = sorted({(int(m[1]), int(m[2])) for m in re.finditer(
-	    r"arenas: (\d+) bytes of state, (\d+) of", open("check.err").read())})
+	    r"arena: (\d+) bytes of state, (\d+) of", open("check.err").read())})
 	assert got == sorted(set(want)), (got, want)
 	EOF
     '

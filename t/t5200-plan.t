@@ -5,7 +5,7 @@ test_description='burnish plan: its bytes are those that ranks allocate'
 bn_small_runs
 dp=data_parallel_size
 
-# planned N RUN SETS...: the arenas of every rank are the planned ones
+# planned N RUN SETS...: the arena of every rank is the planned one
 planned() {
     n=$1 run=$2
     shift 2
@@ -26,7 +26,7 @@ planned() {
 	        for p in map(json.loads, open("plan.json"))}
 	got = {}
 	for line in open("check.err"):
-	    m = re.search(r"(?:rank (\d+)/\d+: )?debug: arenas: (\d+) bytes of state, (\d+) of", line)
+	    m = re.search(r"(?:rank (\d+)/\d+: )?debug: arena: (\d+) bytes of state, (\d+) of", line)
 	    if m:
 	        r = int(m[1] or 0)
 	        got[r] = (int(m[2]), int(m[3]))

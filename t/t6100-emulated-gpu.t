@@ -36,6 +36,25 @@ test_expect_success 'memory of the device is what burnish plan says' '
 	        assert end[f"memory/{k}/{what}"] == plan[k], (k, what)
 	EOF
 '
+# Whatever else the device gave would be a second line; and what a step took, a
+# difference between runs of one and of three steps.
+test_expect_success 'it is one allocation, before the steps' '
+    echo "{\"prompt\": \"Once\", \"completion\": \" there was a cat.\"}" \
+        >eval.jsonl &&
+    for n in 1 3; do
+        BURNISH_EMU_ALLOCATIONS=$PWD/took$n.list $train --set device=cuda \
+            --set output_dir=took $short --set max_steps=$n \
+            --set eval_file=eval.jsonl --set eval_strategy=steps \
+            --set eval_steps=1 sft0.yaml 2>took.err && rm -r took || return 1
+    done &&
+    test_cmp took1.list took3.list &&
+    python3 - plan.json <<-\EOF >want &&
+	import json, sys
+	plan = json.load(open(sys.argv[1]))
+	print("device", plan["state"] + plan["activations"] + plan["gpu_scratch"])
+	EOF
+    grep "^device " took1.list >got && test_cmp want got
+'
 test_expect_success 'memory of the device and of the host are told apart' '
     grep "^  weights *device " host.err && grep "^  copy *host " host.err &&
     grep "^  staging *pinned " host.err &&

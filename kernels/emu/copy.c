@@ -23,6 +23,7 @@ cudaError_t cudaMallocHost(void **p, size_t size)
         return cudaErrorStreamCaptureUnsupported;
     }
     bn_emu_counted.mallocs++;
+    bn_emu_tell_allocation("pinned", size);
     *p = malloc(size);
     if (a == NULL || *p == NULL) {
         free(a);

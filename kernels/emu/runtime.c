@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -192,6 +193,17 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
 
 enum { TOTAL_MIB = 8192 };
 
+void bn_emu_tell_allocation(const char *domain, size_t size)
+{
+    const char *path = getenv("BURNISH_EMU_ALLOCATIONS");
+    FILE *f = path != NULL ? fopen(path, "ae") : NULL;
+
+    if (f == NULL)
+        return;
+    fprintf(f, "%s %zu\n", domain, size);
+    fclose(f);
+}
+
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
     *total = (size_t)TOTAL_MIB << 20;
@@ -204,6 +216,7 @@ cudaError_t cudaMalloc(void **p, size_t size)
     if (bn_emu_forbidden("cudaMalloc") != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
     bn_emu_counted.mallocs++;
+    bn_emu_tell_allocation("device", size);
     *p = NULL;
     if (size == 0)
         return cudaSuccess;

@@ -155,7 +155,8 @@ void bn_emu_set_devices(int count);
  * CUDA_LAUNCH_BLOCKING=1, which is how it is unless set). */
 void bn_emu_set_late(bool late);
 /* Calls that waited for the device, allocations, and launches of graphs since
- * the start. */
+ * the start. BURNISH_EMU_ALLOCATIONS names a file that gets a line for each
+ * allocation of a program, "device BYTES" or "pinned BYTES". */
 struct bn_emu_calls {
     unsigned long waits, mallocs, launches;
 };

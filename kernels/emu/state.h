@@ -23,6 +23,8 @@ void bn_emu_unpoison(void *p, size_t n);
 void bn_emu_name_faults(void);
 /* What lies at an address, in words. */
 const char *bn_emu_whose(const void *address, char *buf, size_t size);
+/* Add a line to the file of allocations, if there is to be one. */
+void bn_emu_tell_allocation(const char *domain, size_t size);
 /* Bytes around the device allocations that are open still in place? 0, or -1
  * and noted. */
 int bn_emu_check_edges(const char *kernel);

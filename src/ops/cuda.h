@@ -12,7 +12,8 @@ struct bn_cuda_options {
     bool graphs; /* the same, for graphs are made, which cannot hold it */
 };
 
-/* Bytes of device memory that the back end takes for itself. */
+/* Bytes of device memory that the back end takes for itself, in front of the
+ * first arena and in one allocation with it: so that arena is released last. */
 enum { BN_CUDA_ROOM = 64 << 20 };
 
 /* Number of visible devices. -1 (BN_ERR_USAGE: "no CUDA device: why") when
@@ -20,13 +21,13 @@ enum { BN_CUDA_ROOM = 64 << 20 };
 int bn_cuda_count(int *count, struct bn_err *err);
 
 /* The device, or NULL: BN_ERR_USAGE if there is none with that ordinal,
- * BN_ERR_AGAIN if it does not answer. Takes its scratch memory (BN_CUDA_ROOM) and
- * pinned staging memory (16 MiB) now; slots allocate nothing and, but for
- * to_host, collect, sync and slots that run on the CPU, wait for nothing
- * (from_host only where 16 MiB of copies are under way). A step of one rank
- * is made of such slots, up to the end, where its results are collected: it
- * can be a graph (ops.h), which takes pinned memory of its own for what
- * from_host copies.
+ * BN_ERR_AGAIN if it does not answer. Takes its pinned staging memory (16 MiB)
+ * now, and its scratch (BN_CUDA_ROOM) with the first arena; slots allocate
+ * nothing and, but for to_host, collect, sync and slots that run on the CPU,
+ * wait for nothing (from_host only where 16 MiB of copies are under way). A
+ * step of one rank is made of such slots, up to the end, where its results are
+ * collected: it can be a graph (ops.h), which takes pinned memory of its own
+ * for what from_host copies.
  *
  * Beside what ops.h says: matrix products keep the algorithm that was chosen
  * when their shape was first seen, the choice being a function of the shape,

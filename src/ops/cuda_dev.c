@@ -82,10 +82,12 @@ int bn_cuda_count(int *count, struct bn_err *err)
 
 /* --- memory ------------------------------------------------------------- */
 
+/* The back end's own memory lies before the first arena, in one allocation. */
 static int arena_init(struct bn_dev *d, struct bn_arena *a, const char *name,
                       size_t size, struct bn_err *err)
 {
     struct bn_cuda *s = bn_cuda_of(d);
+    size_t room = s->scratch == NULL ? BN_CUDA_ROOM : 0;
     size_t available = 0, total = 0;
     void *p = NULL;
     cudaError_t e;
@@ -93,17 +95,19 @@ static int arena_init(struct bn_dev *d, struct bn_arena *a, const char *name,
     *a = (struct bn_arena){.name = name};
     if (size == 0)
         return 0;
-    e = cudaMalloc(&p, size);
+    e = cudaMalloc(&p, room + size);
     if (e != cudaSuccess) {
         (void)cudaGetLastError();
         (void)cudaMemGetInfo(&available, &total);
         return bn_fail(err, class_of(e),
                        "cannot take %zu bytes for %s on rank %d, device %d, "
-                       "of which %zu of %zu are free: %s", size, name,
+                       "of which %zu of %zu are free: %s", room + size, name,
                        s->o.rank, s->o.ordinal, available, total,
                        cudaGetErrorName(e));
     }
-    a->base = p;
+    if (room > 0)
+        s->scratch = p;
+    a->base = (char *)p + room;
     a->size = size;
     s->arenas += size;
     if (s->arenas > s->peak)
@@ -113,10 +117,15 @@ static int arena_init(struct bn_dev *d, struct bn_arena *a, const char *name,
 
 static void arena_release(struct bn_dev *d, struct bn_arena *a)
 {
-    if (a->base != NULL) {
-        bn_cuda_of(d)->arenas -= a->size;
-        (void)cudaFree(a->base);
+    struct bn_cuda *s = bn_cuda_of(d);
+    char *p = a->base;
+
+    if (p != NULL && s->scratch != NULL && p == s->scratch + BN_CUDA_ROOM) {
+        p = s->scratch;
+        s->scratch = NULL;
     }
+    s->arenas -= a->size;
+    (void)cudaFree(p);
     *a = (struct bn_arena){0};
 }
 
@@ -127,7 +136,7 @@ void bn_cuda_memory(const struct bn_dev *d, struct bn_cuda_memory *m)
     *m = (struct bn_cuda_memory){
         .arenas = s->arenas,
         .peak = s->peak,
-        .scratch = (size_t)BN_CUDA_SCRATCH + BN_CUDA_GEMM,
+        .scratch = s->scratch != NULL ? BN_CUDA_ROOM : 0,
         .pinned = (size_t)BN_CUDA_STAGES * BN_CUDA_STAGE,
         .sent = s->sent,
         .fetched = s->fetched};
@@ -362,7 +371,8 @@ void bn_cuda_report(const struct bn_dev *d)
     bn_info("device %d: %.1f MiB in arenas at most, %.1f of scratch; %.1f of "
             "%.1f MiB free; host: %.1f MiB pinned; copied %.2f MiB to it, "
             "%.2f MiB from it", s->o.ordinal,
-            (double)m.peak / 0x1p20, (double)m.scratch / 0x1p20,
+            (double)m.peak / 0x1p20,
+            m.peak > 0 ? BN_CUDA_ROOM / 0x1p20 : 0,
             (double)m.available / 0x1p20, (double)m.total / 0x1p20,
             (double)m.pinned / 0x1p20, (double)m.sent / 0x1p20,
             (double)m.fetched / 0x1p20);
@@ -394,7 +404,6 @@ static void destroy(struct bn_dev *d)
     if (s->mailed != NULL)
         (void)cudaEventDestroy(s->mailed);
     (void)cudaFreeHost(s->box);
-    (void)cudaFree(s->scratch);
     if (s->stream != NULL)
         (void)cudaStreamDestroy(s->stream);
     bn_dev_destroy(s->cpu);
@@ -409,9 +418,6 @@ static cudaError_t take(struct bn_cuda *s)
 
     if (e == cudaSuccess)
         e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
-    if (e == cudaSuccess)
-        e = cudaMalloc(&p, (size_t)BN_CUDA_SCRATCH + BN_CUDA_GEMM);
-    s->scratch = p;
     for (int i = 0; i < BN_CUDA_STAGES && e == cudaSuccess; i++) {
         p = NULL;
         e = cudaMallocHost(&p, BN_CUDA_STAGE);
@@ -472,8 +478,7 @@ struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o, struct bn_err *err)
                 cudaGetErrorString(e));
         goto error;
     }
-    s->gemm = bn_cuda_gemm_create(s->scratch + BN_CUDA_SCRATCH, BN_CUDA_GEMM,
-                                  s->stream, err);
+    s->gemm = bn_cuda_gemm_create(BN_CUDA_GEMM, s->stream, err);
     if (s->gemm == NULL)
         goto error;
     return d;

@@ -12,17 +12,16 @@
 struct bn_cuda_gemm {
     struct bn_arena work;
     cudaStream_t stream;
+    size_t bytes;
 };
 
-struct bn_cuda_gemm *bn_cuda_gemm_create(void *work, size_t bytes,
-                                         cudaStream_t stream,
+struct bn_cuda_gemm *bn_cuda_gemm_create(size_t bytes, cudaStream_t stream,
                                          struct bn_err *err)
 {
     struct bn_cuda_gemm *s = BN_NEW(struct bn_cuda_gemm);
 
-    (void)work;
-    (void)bytes;
     s->stream = stream;
+    s->bytes = bytes;
     if (bn_arena_init(&s->work, "matrix product scratch",
                       bn_gemm_work_cpu(1), err) == 0)
         return s;
@@ -52,7 +51,7 @@ static cudaError_t run(void *arg)
 }
 
 int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
-                     char *why, size_t size)
+                     void *work, char *why, size_t size)
 {
     struct bn_gemm host = *g;
     const void *p[] = {g->a, g->b, g->c, g->bias};
@@ -62,6 +61,10 @@ int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
             snprintf(why, size, "operand %d is no device memory", i);
             return -1;
         }
+    if (!bn_emu_is_device(work, s->bytes)) {
+        snprintf(why, size, "the workspace is no device memory");
+        return -1;
+    }
     host.threads = 1;
     host.work = s->work.base;
     (void)bn_emu_stream_call(s->stream, run, &host, sizeof(host));

@@ -33,13 +33,11 @@ enum { BUCKETS = 256 };
 struct bn_cuda_gemm {
     cublasLtHandle_t lt;
     cudaStream_t stream;
-    void *work;
     size_t bytes;
     struct plan *plans[BUCKETS];
 };
 
-struct bn_cuda_gemm *bn_cuda_gemm_create(void *work, size_t bytes,
-                                         cudaStream_t stream,
+struct bn_cuda_gemm *bn_cuda_gemm_create(size_t bytes, cudaStream_t stream,
                                          struct bn_err *err)
 {
     struct bn_cuda_gemm *s = BN_NEW(struct bn_cuda_gemm);
@@ -52,7 +50,6 @@ struct bn_cuda_gemm *bn_cuda_gemm_create(void *work, size_t bytes,
         return NULL;
     }
     s->stream = stream;
-    s->work = work;
     s->bytes = bytes;
     return s;
 }
@@ -228,7 +225,7 @@ static struct plan *plan_for(struct bn_cuda_gemm *s, const struct bn_gemm *g,
 }
 
 int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
-                     char *why, size_t size)
+                     void *work, char *why, size_t size)
 {
     float one = 1, beta = g->acc ? 1 : 0;
     cublasStatus_t st;
@@ -240,7 +237,7 @@ int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
             sizeof(g->bias));
     if (st == CUBLAS_STATUS_SUCCESS)
         st = cublasLtMatmul(s->lt, p->op, &one, g->b, p->a, g->a, p->b, &beta,
-                            g->c, p->c, g->c, p->c, &p->algo, s->work,
+                            g->c, p->c, g->c, p->c, &p->algo, work,
                             s->bytes, s->stream);
     if (st == CUBLAS_STATUS_SUCCESS)
         return 0;

@@ -92,7 +92,8 @@ static int gemm(struct bn_dev *d, const char *slot, const struct bn_gemm *g)
     if (!bn_cuda_runs(d) || g->m == 0 || g->n == 0
         || (g->k == 0 && g->acc))
         return 0;
-    if (bn_cuda_gemm_run(s->gemm, g, why, sizeof(why)) < 0)
+    if (bn_cuda_gemm_run(s->gemm, g, s->scratch + BN_CUDA_SCRATCH, why,
+                         sizeof(why)) < 0)
         bn_dev_fail(d, BN_ERR_BUG, "%s (%s to %s [%d, %d, %d]) on rank %d, "
                     "device %d: %s", slot, name(g->t), name(g->tc), g->m,
                     g->n, g->k, s->o.rank, s->o.ordinal, why);

@@ -28,7 +28,8 @@ struct bn_cuda {
     cudaStream_t stream;
     struct bn_dev *cpu;
     struct bn_cuda_gemm *gemm;
-    char *scratch; /* BN_CUDA_SCRATCH, then BN_CUDA_GEMM bytes */
+    char *scratch; /* BN_CUDA_SCRATCH, then BN_CUDA_GEMM bytes, then the first
+                    * arena; NULL before there is one */
     /* Pinned memory on the way to the device, a piece at a time. */
     struct {
         char *p;
@@ -87,13 +88,12 @@ bool bn_cuda_may_wait(struct bn_dev *d, const char *what);
 void bn_cuda_graph_slots(struct bn_ops *op);
 
 /* Matrix products: cublasLt, or the host's under the emulator. g's pointers
- * are device memory. */
-struct bn_cuda_gemm *bn_cuda_gemm_create(void *work, size_t bytes,
-                                         cudaStream_t stream,
+ * are device memory, and so are the 'bytes' of 'work'. */
+struct bn_cuda_gemm *bn_cuda_gemm_create(size_t bytes, cudaStream_t stream,
                                          struct bn_err *err);
 void bn_cuda_gemm_destroy(struct bn_cuda_gemm *s);
 /* Returns 0, or -1 with the reason in 'why'. */
 int bn_cuda_gemm_run(struct bn_cuda_gemm *s, const struct bn_gemm *g,
-                     char *why, size_t size);
+                     void *work, char *why, size_t size);
 
 #endif

@@ -53,7 +53,9 @@ struct bn_mat {
 
 struct bn_ops {
     /* --- memory ------------------------------------------------------- */
-    /* An arena of device memory (arena->base is a device address). */
+    /* An arena of device memory (arena->base is a device address). What the
+     * back end needs itself may come with the first, which is released last.
+     */
     int (*arena_init)(struct bn_dev *d, struct bn_arena *a, const char *name,
                       size_t size, struct bn_err *err);
     void (*arena_release)(struct bn_dev *d, struct bn_arena *a);

@@ -89,8 +89,8 @@ static void add(struct bn_memory_use *u, const char *name, size_t planned)
     u->peak += sum.peak;
 }
 
-/* Weights, gradients, tables and optimizer lie in this order in one arena,
- * activations in another. */
+/* The trainer's one arena: weights, gradients, tables, optimizer, activations,
+ * in this order. */
 static void trainer_memory(const struct bn_trainer *t,
                            struct bn_memory_use *u)
 {
@@ -100,7 +100,7 @@ static void trainer_memory(const struct bn_trainer *t,
     const char *g = (const char *)(m->shard != NULL ? m->shard->kept
                                                     : bn_model_trained(m).g);
     const char *tables = (const char *)m->cosine;
-    const char *end = t->state.base + t->state.used;
+    const char *end = t->arena.base + t->state;
     const char *opt = t->optim != NULL ? (const char *)t->optim->m : end;
     const char *after_w = g != NULL ? g : tables;
 
@@ -113,19 +113,11 @@ static void trainer_memory(const struct bn_trainer *t,
     if (t->optim != NULL)
         u[BN_MEMORY_OPTIMIZER] = region(t, opt, (size_t)(end - opt),
                                         l.optimizer);
-    u[BN_MEMORY_ACTIVATIONS] = region(t, t->work.base, t->work.used,
+    u[BN_MEMORY_ACTIVATIONS] = region(t, end, t->arena.used - t->state,
                                       bn_sizes_work_bytes(&l, t->model));
-    size_t rest = t->state.size - t->state.used + t->work.size - t->work.used;
-
-    u[BN_MEMORY_ROUNDING] = (struct bn_memory_use){.allocated = rest,
-                                                   .peak = rest};
-    if (strcmp(t->dev->name, "cpu") != 0)
-        u[BN_MEMORY_ROUNDING].touched = rest;
-    else
-        u[BN_MEMORY_ROUNDING].touched =
-            bn_pages_touched(end, t->state.size - t->state.used)
-            + bn_pages_touched(t->work.base + t->work.used,
-                               t->work.size - t->work.used);
+    /* To huge pages; memory of a GPU is not rounded. */
+    u[BN_MEMORY_ROUNDING] = region(t, t->arena.base + t->arena.used,
+                                   t->arena.size - t->arena.used, 0);
 }
 
 /* NCCL's buffers are its own, and in no plan. */
@@ -143,7 +135,7 @@ static size_t comm_plan(const struct bn_mesh *m, bool training)
 static bool has_class(const char *name)
 {
     static const char *const known[] = {
-        "model", "activations", "comm", "data", "copy for checkpoints",
+        "model and activations", "comm", "data", "copy for checkpoints",
         "nccl staging", "nccl scratch"};
 
     for (size_t i = 0; i < BN_COUNT(known); i++)

@@ -405,8 +405,8 @@ static void say_run(const struct bn_session *s)
     const struct bn_trainer *t = s->trainer;
     char a[32], b[32];
 
-    bn_debug("arenas: %zu bytes of state, %zu of activations", t->state.used,
-             t->work.used);
+    bn_debug("arena: %zu bytes of state, %zu of activations", t->state,
+             t->arena.used - t->state);
     if (s->info.rank != 0)
         return;
     bn_info("model: %s, %d layers, hidden %d, vocabulary %d, %.1f M "
@@ -424,8 +424,9 @@ static void say_run(const struct bn_session *s)
                 (unsigned long long)bn_plan_global_batch(&t->plan),
                 (unsigned long long)bn_plan_steps_per_epoch(&t->plan));
     bn_info("memory: %s for weights and optimizer, %s for up to %d tokens "
-            "a micro-batch", bn_str_bytes(a, t->state.used),
-            bn_str_bytes(b, t->work.used), t->sizes.shape.max_tokens);
+            "a micro-batch", bn_str_bytes(a, t->state),
+            bn_str_bytes(b, t->arena.used - t->state),
+            t->sizes.shape.max_tokens);
 }
 
 static int eval_only(struct loop *l, struct bn_err *err)

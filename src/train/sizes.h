@@ -65,9 +65,9 @@ int bn_sizes_init(struct bn_sizes *l, const struct bn_run *run,
                    struct bn_err *err);
 void bn_sizes_release(struct bn_sizes *l);
 
-/* Bytes of the arena of weights, gradients, tables and optimizer. */
+/* Bytes of the arena's first part: weights, gradients, tables, optimizer. */
 size_t bn_sizes_state_bytes(const struct bn_sizes *l);
-/* Bytes of the arena of activations and the head, of a model made (or only
+/* Bytes of the rest of it: activations and the head, of a model made (or only
  * planned) with this layout. */
 size_t bn_sizes_work_bytes(struct bn_sizes *l, const struct bn_model *m);
 /* What a step comes to over all of the mesh: the metrics of the loss, then

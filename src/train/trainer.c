@@ -77,25 +77,35 @@ static struct bn_optim_conf optim_conf(const struct bn_run *run)
     };
 }
 
+/* One arena, of the planned size: first what stays, then activations. */
+static int make_arena(struct bn_trainer *t, struct bn_err *err)
+{
+    struct bn_sizes *l = &t->sizes;
+    struct bn_model m;
+
+    bn_model_plan(&m, l->cfg, &l->params, bn_sizes_adapter(l), l->type,
+                  t->dev, t->mesh);
+    return t->dev->op.arena_init(t->dev, &t->arena, "model and activations",
+                                 bn_sizes_state_bytes(l)
+                                     + bn_sizes_work_bytes(l, &m), err);
+}
+
 /* Weights, gradients and optimizer state. */
 static int make_state(struct bn_trainer *t, struct bn_err *err)
 {
     struct bn_sizes *l = &t->sizes;
     bool training = t->train != NULL;
 
-    if (t->dev->op.arena_init(t->dev, &t->state, "model",
-                              bn_sizes_state_bytes(l), err) < 0)
-        return -1;
     t->model = bn_model_create(l->cfg, &l->params, bn_sizes_adapter(l),
                                l->type, l->shape.max_pos, training, t->dev,
-                               t->mesh, &t->state, err);
+                               t->mesh, &t->arena, err);
     if (t->model == NULL)
         return -1;
     if (!training)
         return 0;
     struct bn_optim_conf oc = optim_conf(t->run);
     t->model->dropout.seed = (uint64_t)t->run->seed;
-    t->optim = bn_optim_create(&oc, t->model, l->begin, l->count, &t->state,
+    t->optim = bn_optim_create(&oc, t->model, l->begin, l->count, &t->arena,
                                err);
     if (t->optim == NULL)
         return -1;
@@ -113,20 +123,15 @@ static void release_acts(struct bn_acts *a, int n)
     free(a);
 }
 
-/* Activations: planned first, then laid out in one arena of that size. */
-static int make_work(struct bn_trainer *t, struct bn_err *err)
+/* Activations and the head. */
+static void make_work(struct bn_trainer *t)
 {
-    size_t bytes = bn_sizes_work_bytes(&t->sizes, t->model);
-
-    if (t->dev->op.arena_init(t->dev, &t->work, "activations", bytes, err)
-        < 0)
-        return -1;
+    t->state = t->arena.used;
     t->acts = BN_NEWN(struct bn_acts, (size_t)t->sizes.nacts);
     bn_sizes_carve(&t->sizes, t->model, t->acts, &t->head, &t->sums,
-                    &t->work);
+                    &t->arena);
     if (t->optim != NULL && t->head.acc != NULL)
         t->optim->taint = &t->head.acc->taint;
-    return 0;
 }
 
 static struct bn_set_size size_of(const struct bn_tokens *ts)
@@ -160,11 +165,12 @@ struct bn_trainer *bn_trainer_create(const struct bn_run *run,
     }
     if (bn_sizes_init(&t->sizes, run, cfg, mesh, size_of(train),
                        size_of(eval), max_tokens, err) < 0
-        || make_state(t, err) < 0 || bn_trainer_load(t, err) < 0
-        || make_work(t, err) < 0) {
+        || make_arena(t, err) < 0 || make_state(t, err) < 0
+        || bn_trainer_load(t, err) < 0) {
         bn_trainer_destroy(t);
         return NULL;
     }
+    make_work(t);
     return t;
 }
 
@@ -178,7 +184,6 @@ void bn_trainer_destroy(struct bn_trainer *t)
     bn_optim_destroy(t->optim);
     bn_model_destroy(t->model);
     bn_sizes_release(&t->sizes);
-    t->dev->op.arena_release(t->dev, &t->work);
-    t->dev->op.arena_release(t->dev, &t->state);
+    t->dev->op.arena_release(t->dev, &t->arena);
     free(t);
 }

@@ -32,7 +32,8 @@ struct bn_trainer {
     struct bn_loss_params loss_params;
     double smoothing;
     struct bn_sizes sizes;
-    struct bn_arena state, work; /* weights and optimizer; activations */
+    struct bn_arena arena; /* all of the device that the run takes: */
+    size_t state;          /* bytes of model and optimizer, then activations */
     struct bn_model *model;
     struct bn_optim *optim; /* NULL when only evaluating */
     struct bn_graphs *graphs; /* of steps (graph.h); NULL: none are made */

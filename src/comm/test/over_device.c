@@ -17,6 +17,7 @@ struct begun {
 struct state {
     struct bn_comm *c;
     struct bn_dev *dev;
+    struct bn_arena first; /* brings the back end's scratch along but once */
     struct begun begun[16];
     int n;
 };
@@ -245,7 +246,10 @@ static void stop(struct bn_comm *c, enum bn_err_code code)
 
 static void destroy(struct bn_comm *c)
 {
+    struct bn_dev *d = state(c)->dev;
+
     bn_comm_destroy(state(c)->c);
+    d->op.arena_release(d, &state(c)->first);
     free(c->state);
     free(c);
 }
@@ -277,5 +281,6 @@ struct bn_comm *over_device(struct bn_comm *c, struct bn_dev *dev)
 
     *s = (struct state){.c = c, .dev = dev};
     *made = (struct bn_comm){c->rank, c->size, &over_ops, s};
+    s->first = lift(made, NULL, 0);
     return made;
 }
