@@ -31,3 +31,18 @@ print(len(json.load(open(sys.argv[1]))["runs"]))' "$gold") || exit 1
         i=$((i + 1))
     done
 }
+
+# bn_emu_bf16 TASK STEPS: the first golden run of that task in bf16, after
+# bn_emu_runs. A step takes the emulator two to three times as long as in fp32,
+# so there are but a few: those of the warm-up, where the learning rate does not
+# follow from how many there are.
+bn_emu_bf16()
+{
+    test_expect_success "$1 0 in bf16, $2 steps, every operation by a kernel" "
+        \$train --set device=cuda --strict-device --set dtype=bfloat16 \
+            --set max_steps=$2 --set output_dir=$1-bf16 $10.yaml \
+            2>$1-bf16.err &&
+        ! grep 'ran on the CPU' $1-bf16.err &&
+        \$traj near \"\$gold\" 0 $1-bf16 $2
+    "
+}

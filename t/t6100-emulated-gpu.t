@@ -1,11 +1,12 @@
 #!/bin/sh
-test_description='SFT on an emulated GPU equals the float64 trajectories'
+test_description='SFT on an emulated GPU equals the float64 trajectories, and is near them in bf16'
 . "${BN_SRCDIR:-$(dirname "$0")/..}/t/tlib.sh"
 . "$BN_SRCDIR/t/emu.sh"
 short='--set max_steps=1 --set warmup_steps=0'
 export short
 
 bn_emu_runs sft
+bn_emu_bf16 sft 4
 test_expect_success 'what is sent to the CPU is counted at the end' '
     BURNISH_CUDA_HOST="attn rope" $train --set device=cuda \
         --set output_dir=host $short sft0.yaml 2>host.err &&
