@@ -74,7 +74,11 @@ int bn_attn_cuda(enum bn_dtype t, const struct bn_attn *a, void *stream);
  * dq, dk, dv: =. None may alias an input. Tolerance for inputs of unit size,
  * relative to the largest magnitude of the output and at least 0.5 (terms
  * cancel, and o is rounded): 2e-5 (F32), 3e-2 (BF16). FLOP: 10 hd a pair.
- * Bytes (CUDA): dq, dk and dv once each; what is read, by tiles as above.
+ * CUDA: one kernel makes dq, dk and dv, after two small ones for D and a list
+ * of tiles. Bytes (CUDA): dq, dk and dv once each; q and d_o once, and k and v
+ * once a head for each tile of 64 queries (F32: 32), as above; k and v once,
+ * and q and d_o once for each tile of as many keys that any of them sees;
+ * d_o and o once more for D.
  */
 void bn_attn_grad_ref(enum bn_dtype t, const struct bn_attn *a,
                       const struct bn_attn_grad *g);

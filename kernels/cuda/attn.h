@@ -16,7 +16,7 @@
 
 using tile = bn_attn_tile;
 
-/* Rows of a tile of queries in forward and dq, by the type. */
+/* Rows of a tile of queries, and in backward of keys, by the type. */
 template <class T> struct query_rows;
 template <> struct query_rows<bf16> {
     static constexpr int n = 64;

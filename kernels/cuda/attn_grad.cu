@@ -1,8 +1,9 @@
 #include "kernels/cuda/attn.h"
 
-/* Two kernels, each the only writer of what it computes, so that every sum
- * has one order: one a tile of queries for dq, one a tile of keys for dk and
- * dv. The scores are made again in both. */
+/* One kernel with two kinds of blocks, each the only writer of what it makes,
+ * so that every sum has one order: a block makes dk and dv of a tile of keys,
+ * or dq of a tile of queries. Its tile stays in shared memory while those of
+ * the other kind pass by. The scores are made again in both. */
 
 #ifdef BN_MUTANT_SCALE
 #define SCALE(a) 1.0f
@@ -30,326 +31,391 @@ static __global__ void attn_sums(float *sums, bn_attn a, const T *d_o)
         sums[(size_t)head * a.nq + i] = s;
 }
 
-template <class T, int HD> struct backward_q {
-    static constexpr int BM = query_rows<T>::n, WARPS = BM / 16;
-    static constexpr int BN = (HD > 128 ? 32 : 64) * 2 / (int)sizeof(T);
-    static constexpr int LD = padded_ld<T, HD>::n;
-    static constexpr int SCRATCH = 16 * padded_ld<T, BN>::n;
-    /* q, d_o, then k and v twice, then scratch of float products */
-    static constexpr size_t shared
-        = sizeof(T) * ((size_t)(2 * BM + 4 * BN) * LD
-                       + (sizeof(T) == 4 ? WARPS * SCRATCH : 0));
-};
-
-/* One block a tile of queries of one head, as in the forward kernel. */
-template <class T, int HD>
-static __global__ void __launch_bounds__(backward_q<T, HD>::WARPS *WARP)
-attn_grad_q(bn_attn a, bn_attn_grad gr, const tile *tiles, const float *sums,
-            bool wide)
-{
-    using S = backward_q<T, HD>;
-    constexpr int BM = S::BM, BN = S::BN, LD = S::LD, NS = BN / 8;
-    BN_SHARED_DYN(T, sq);
-    T *sdo = sq + BM * LD, *skv = sdo + BM * LD;
-    T *scratch = skv + 4 * BN * LD;
-    tile me = tiles[blockIdx.x];
-    int head = (int)blockIdx.y, warp = (int)threadIdx.x / WARP;
-    int mine = warp * 16 + lane_id() / 4, t = lane_id() % 4 * 2;
-
-    if (me.seg < 0)
-        return;
-    const bn_attn_seg sg = a.seg[me.seg];
-    const scope c = scope_of(a, sg, me, head, BM, BN);
-    const T *q = (const T *)a.q + (size_t)head * a.hd;
-    const T *d_o = (const T *)gr.d_o + (size_t)head * a.hd;
-    T *dq = (T *)gr.dq + (size_t)head * a.hd;
-    float acc[HD / 8][4], lse[2], sum[2];
-
-    clear(acc);
-    fetch_rows<T, HD, BM>(sq, q, a.hd, wide, [&](int i) {
-        return i < c.rows ? q + (c.row0 + i) * a.ldq : NULL;
-    });
-    fetch_rows<T, HD, BM>(sdo, d_o, a.hd, wide, [&](int i) {
-        return i < c.rows ? d_o + (c.row0 + i) * a.ldo : NULL;
-    });
-    fetch_keys<T, HD, BN>(skv, a, sg, c, c.begin, wide);
-    copy_async_commit();
-    for (int r = 0; r < 2; r++) {
-        bool in = mine + 8 * r < c.rows;
-        size_t at = (size_t)head * a.nq + c.row0 + mine + 8 * r;
-
-        lse[r] = in ? a.lse[at] : 0.0f;
-        sum[r] = in ? sums[at] : 0.0f;
-    }
-    for (int j0 = c.begin, half = 0; j0 < c.end; j0 += BN, half ^= 1) {
-        const T *sk = skv + half * 2 * BN * LD, *sv = sk + BN * LD;
-        float s[NS][4], dp[NS][4];
-
-        if (j0 + BN < c.end)
-            fetch_keys<T, HD, BN>(skv + (half ^ 1) * 2 * BN * LD, a, sg, c,
-                                  j0 + BN, wide);
-        copy_async_commit();
-        copy_async_wait<1>();
-        __syncthreads();
-        clear(s);
-        clear(dp);
-        mul_nt<HD>(s, sq + warp * 16 * LD, LD, sk, LD);
-        mul_nt<HD>(dp, sdo + warp * 16 * LD, LD, sv, LD);
-        BN_UNROLL
-        for (int n = 0; n < NS; n++)
-            BN_UNROLL
-            for (int i = 0; i < 4; i++) {
-                int j = j0 + 8 * n + t + i % 2;
-
-                s[n][i] = j < c.end && sees(c.first + mine + 8 * (i / 2), j,
-                                            a.window)
-                    ? soft_exp<T>(s[n][i] * a.scale - lse[i / 2])
-                      * (dp[n][i] - sum[i / 2]) * SCALE(a)
-                    : 0.0f;
-            }
-        mul_result(acc, s, sk, LD, scratch + warp * S::SCRATCH);
-        __syncthreads();
-    }
-    copy_async_wait<0>();
-    __syncthreads();
-    put_result(sq + warp * 16 * LD, LD, acc);
-    __syncthreads();
-    write_rows<T, HD, BM>(sq, a.hd, wide, [&](int i) {
-        return i < c.rows ? dq + (c.row0 + i) * a.ldq : (T *)NULL;
-    });
-}
-
-template <class T, int HD> struct backward_kv {
-    /* Keys of a block, and queries of a step; each warp has 16 of them and
-     * half of the columns of a product. */
-    static constexpr int B = 128 / (int)sizeof(T), WARPS = B / 8;
+template <class T, int HD> struct backward {
+    /* Rows of a tile; in a product each warp has 16 of them and half of the
+     * columns. */
+    static constexpr int B = query_rows<T>::n, WARPS = B / 8, HALF = HD / 2;
     static constexpr int LD = padded_ld<T, HD>::n, LP = padded_ld<T, B>::n;
-    /* k, v, q, d_o; p and ds [queries, keys]; lse and sums */
+    /* A tile is q and d_o of queries, or k and v of keys, [2][B][LD], and
+     * float [2][B]: lse and sums of queries. Where there is room, the next to
+     * pass is under way while one is used. */
+    static constexpr int SECOND = B * LD, NUMBERS = 2 * SECOND;
+    static constexpr int TILE = NUMBERS + 2 * B * (int)(4 / sizeof(T));
+    static constexpr int STAGES = HD > 128 ? 1 : 2;
     static constexpr size_t shared
-        = sizeof(T) * (size_t)B * (4 * LD + 2 * LP) + 2 * B * sizeof(float);
+        = sizeof(T) * (size_t)((1 + STAGES) * TILE + 2 * B * LP);
+    /* So many have room in a multiprocessor; 1 KiB of each is the system's. */
+    static constexpr int BLOCKS = HD > 64 ? 1 : 2;
+    static_assert((shared + 1024) * BLOCKS <= BN_SHARED_MAX + 1024,
+                  "does not fit");
 };
 
-/* A segment as the keys of one block see it: as its own or as its prefix. */
-struct view {
-    int low, high; /* of the block's keys, those that lie in it */
-    int j;         /* the number in the segment of the block's key 0 */
-    int begin, end; /* queries that may see any of them */
+/* What a block was given, and what lies in its shared memory. */
+template <class T, int HD> struct grad_block {
+    const bn_attn &a;
+    const bn_attn_grad &g;
+    const float *sums; /* [heads, nq] */
+    int group;         /* heads of a kv head */
+    bool wide;
+    T *stays, *passes; /* one tile; STAGES of them */
+    T *p, *ds;         /* [B queries][LP keys] */
+    int r0, c0;        /* this warp's rows and columns of a product */
 };
 
-static __device__ view view_of(const bn_attn_seg &s, bool own, int key0,
-                               int keys, int window)
-{
-    int start = own ? s.k_start : s.p_start, len = own ? s.k_len : s.p_len;
-    view v;
-
-    v.low = max(start - key0, 0);
-    v.high = min(start + len - key0, keys);
-    v.j = key0 - start + (own ? s.p_len : 0);
-    v.begin = max(0, v.j + v.low - s.p_len - s.q_off);
-    v.end = s.q_len;
-    if (window > 0)
-        v.end = min(v.end, v.j + v.high - 1 + window - s.p_len - s.q_off);
-    if (v.low >= v.high)
-        v.end = 0;
-    return v;
-}
-
-/* What lies in shared memory of a block of keys. */
-template <class T, int HD> struct keys_shared {
-    T *k, *v, *q, *d_o; /* [B][LD] */
-    T *p, *ds;          /* [B queries][LP keys] */
-    float *lse, *sums;  /* [B] */
-
-    __device__ keys_shared(T *at)
-    {
-        using S = backward_kv<T, HD>;
-
-        k = at;
-        v = k + S::B * S::LD;
-        q = v + S::B * S::LD;
-        d_o = q + S::B * S::LD;
-        p = d_o + S::B * S::LD;
-        ds = p + S::B * S::LP;
-        lse = reinterpret_cast<float *>(ds + S::B * S::LP);
-        sums = lse + S::B;
-    }
-};
-
-/* Copy 'rows' queries of a head from row0 on, with what belongs to them. */
+/* Begin to copy 'rows' queries of a head from row0 on, with what belongs to
+ * them, which is there after a barrier too. */
 template <class T, int HD>
 static __device__ __forceinline__ void
-fetch_queries(const keys_shared<T, HD> &m, const bn_attn &a,
-              const bn_attn_grad &gr, const float *sums, int head,
-              size_t row0, int rows, bool wide)
+fetch_queries(const grad_block<T, HD> &b, T *to, int head, size_t row0,
+              int rows)
 {
-    constexpr int B = backward_kv<T, HD>::B;
-    const T *q = (const T *)a.q + (size_t)head * a.hd;
-    const T *d_o = (const T *)gr.d_o + (size_t)head * a.hd;
+    using S = backward<T, HD>;
+    const T *q = (const T *)b.a.q + (size_t)head * b.a.hd;
+    const T *d_o = (const T *)b.g.d_o + (size_t)head * b.a.hd;
+    float *lse = reinterpret_cast<float *>(to + S::NUMBERS);
 
-    fetch_rows<T, HD, B>(m.q, q, a.hd, wide, [&](int i) {
-        return i < rows ? q + (row0 + i) * a.ldq : NULL;
+    fetch_rows<T, HD, S::B>(to, q, b.a.hd, b.wide, [&](int i) {
+        return i < rows ? q + (row0 + i) * b.a.ldq : NULL;
     });
-    fetch_rows<T, HD, B>(m.d_o, d_o, a.hd, wide, [&](int i) {
-        return i < rows ? d_o + (row0 + i) * a.ldo : NULL;
+    fetch_rows<T, HD, S::B>(to + S::SECOND, d_o, b.a.hd, b.wide, [&](int i) {
+        return i < rows ? d_o + (row0 + i) * b.a.ldo : NULL;
     });
-    copy_async_commit();
-    for (int i = (int)threadIdx.x; i < B; i += (int)blockDim.x) {
-        size_t at = (size_t)head * a.nq + row0 + i;
+    for (int i = (int)threadIdx.x; i < S::B; i += (int)blockDim.x) {
+        size_t at = (size_t)head * b.a.nq + row0 + i;
 
-        m.lse[i] = i < rows ? a.lse[at] : 0.0f;
-        m.sums[i] = i < rows ? sums[at] : 0.0f;
+        lse[i] = i < rows ? b.a.lse[at] : 0.0f;
+        lse[S::B + i] = i < rows ? b.sums[at] : 0.0f;
     }
-    copy_async_wait<0>();
 }
 
-/* p and ds of the queries fetched, the first at 'position': each warp makes
- * 16 queries and half of the keys. */
-template <class T, int HD>
+/* Of two tiles, query i < rows sees key j, low <= j < high, if
+ * sees(ahead + i, j). */
+struct pairs {
+    int rows, low, high, ahead;
+};
+
+/* ds of two tiles, and p if it is WANTED: each warp makes 16 queries and half
+ * of the keys. */
+template <bool WANTED, class T, int HD>
 static __device__ __forceinline__ void
-make_scores(const keys_shared<T, HD> &m, const bn_attn &a, const view &w,
-            int position, int rows)
+make_scores(const grad_block<T, HD> &b, const pairs &m, const T *queries,
+            const T *keys)
 {
-    using S = backward_kv<T, HD>;
+    using S = backward<T, HD>;
     constexpr int B = S::B, LD = S::LD, LP = S::LP, NS = B / 16;
-    int warp = (int)threadIdx.x / WARP;
-    int r0 = warp % (B / 16) * 16, k0 = warp / (B / 16) * (B / 2);
+    const float *lse = reinterpret_cast<const float *>(queries + S::NUMBERS);
+    int k0 = (int)threadIdx.x / WARP / (B / 16) * (B / 2);
     int g = lane_id() / 4, t = lane_id() % 4 * 2;
     float s[NS][4], dp[NS][4];
 
     clear(s);
     clear(dp);
-    mul_nt<HD>(s, m.q + r0 * LD, LD, m.k + k0 * LD, LD);
-    mul_nt<HD>(dp, m.d_o + r0 * LD, LD, m.v + k0 * LD, LD);
+    queries += b.r0 * LD;
+    keys += k0 * LD;
+    mul_nt<HD>(s, queries, LD, keys, LD);
+    mul_nt<HD>(dp, queries + S::SECOND, LD, keys + S::SECOND, LD);
     BN_UNROLL
     for (int n = 0; n < NS; n++)
         BN_UNROLL
         for (int c = 0; c < 4; c++) {
-            int i = r0 + g + 8 * (c / 2), key = k0 + 8 * n + t + c % 2;
-            bool in = i < rows && key >= w.low && key < w.high
-                      && sees(position + i, w.j + key, a.window);
+            int i = b.r0 + g + 8 * (c / 2), j = k0 + 8 * n + t + c % 2;
+            bool in = i < m.rows && j >= m.low && j < m.high
+                      && sees(m.ahead + i, j, b.a.window);
 
-            s[n][c] = in ? soft_exp<T>(s[n][c] * a.scale - m.lse[i]) : 0.0f;
-            dp[n][c] = in ? s[n][c] * (dp[n][c] - m.sums[i]) * SCALE(a)
+            s[n][c] = in ? soft_exp<T>(s[n][c] * b.a.scale - lse[i]) : 0.0f;
+            dp[n][c] = in ? s[n][c] * (dp[n][c] - lse[B + i]) * SCALE(b.a)
                           : 0.0f;
         }
-    put_result(m.p + r0 * LP + k0, LP, s);
-    put_result(m.ds + r0 * LP + k0, LP, dp);
+    if (WANTED)
+        put_result(b.p + b.r0 * LP + k0, LP, s);
+    put_result(b.ds + b.r0 * LP + k0, LP, dp);
 }
 
-/* One block a tile of keys of one kv head: all segments that see it, all
- * heads of the group, all tiles of queries, in order. */
-template <class T, int HD>
-static __global__ void __launch_bounds__(backward_kv<T, HD>::WARPS *WARP)
-attn_grad_kv(bn_attn a, bn_attn_grad gr, const float *sums, bool wide)
+/* use(pairs, tile) for each tile that passes, in order; afterwards all
+ * threads are done with the shared memory. */
+template <class T, int HD, class P, class F>
+static __device__ __forceinline__ void pass_by(P &passing, T *passes, F use)
 {
-    using S = backward_kv<T, HD>;
-    constexpr int B = S::B, LD = S::LD, LP = S::LP, HALF = HD / 2;
-    BN_SHARED_DYN(T, bytes);
-    BN_SHARED(uint32_t, seen, S::WARPS);
-    const keys_shared<T, HD> m(bytes);
-    int key0 = (int)blockIdx.x * B, kvh = (int)blockIdx.y;
-    int warp = (int)threadIdx.x / WARP, group = a.heads / a.kv_heads;
-    int r0 = warp % (B / 16) * 16, c0 = warp / (B / 16) * HALF;
-    float dk[HALF / 8][4], dv[HALF / 8][4];
+    using S = backward<T, HD>;
+    constexpr int ahead = S::STAGES - 1;
+    bool more;
 
-    auto row = [&](const void *p, int ld, int i) {
-        return key0 + i < a.nkv ? (T *)p + (size_t)kvh * a.hd
-                                      + (size_t)(key0 + i) * ld
-                                : (T *)NULL;
+    auto advance = [&](int half) {
+        more = passing.next();
+        if (more)
+            passing.fetch(passes + half * S::TILE);
+        copy_async_commit();
     };
-    clear(dk);
-    clear(dv);
-    fetch_rows<T, HD, B>(m.k, (const T *)a.k, a.hd, wide,
-                         [&](int i) { return row(a.k, a.ldk, i); });
-    fetch_rows<T, HD, B>(m.v, (const T *)a.v, a.hd, wide,
-                         [&](int i) { return row(a.v, a.ldv, i); });
+    advance(0);
+    for (int half = 0; more; half ^= ahead) {
+        const pairs now = passing.now();
 
-    auto queries = [&](const bn_attn_seg &sg, const view &w, int head,
-                       int i0) {
-        int rows = min(B, w.end - i0);
-
-        __syncthreads(); /* all are done with what is overwritten here */
-        fetch_queries(m, a, gr, sums, head, (size_t)sg.q_start + i0, rows,
-                      wide);
-        __syncthreads();
-        make_scores(m, a, w, sg.p_len + sg.q_off + i0, rows);
-        __syncthreads();
-        /* Now the warp's 16 rows are keys. */
-        mul_tn<B>(dv, m.p + r0, LP, m.d_o + c0, LD);
-        mul_tn<B>(dk, m.ds + r0, LP, m.q + c0, LD);
-    };
-    for (int s0 = 0; s0 < a.nseg; s0 += (int)blockDim.x) {
-        int mine = s0 + (int)threadIdx.x;
-        bool any = false;
-
-        for (int own = 0; own < 2 && mine < a.nseg; own++) {
-            view w = view_of(a.seg[mine], own, key0, B, a.window);
-
-            any |= w.begin < w.end;
-        }
-        uint32_t bits = __ballot_sync(BN_ALL, any);
-        __syncthreads(); /* those behind may still read 'seen' */
-        if (lane_id() == 0)
-            seen[warp] = bits;
-        __syncthreads();
-        int most = 2 * min((int)blockDim.x, a.nseg - s0);
-        for (int k = 0; k < most; k++) {
-            if ((seen[k / (2 * WARP)] >> (k / 2 % WARP) & 1) == 0)
-                continue;
-            const bn_attn_seg sg = a.seg[s0 + k / 2];
-            const view w = view_of(sg, k % 2, key0, B, a.window);
-
-            for (int h = 0; h < group; h++)
-                for (int i = w.begin; i < w.end; i += B)
-                    queries(sg, w, kvh * group + h, i);
+        copy_async_wait<0>();
+        __syncthreads(); /* it is there, and the one before is done with */
+        if (ahead)
+            advance(half ^ 1);
+        use(now, passes + half * S::TILE);
+        if (!ahead) {
+            __syncthreads();
+            advance(0);
         }
     }
     copy_async_wait<0>();
-    __syncthreads(); /* k and v are not needed any more */
-    put_result(m.k + r0 * LD + c0, LD, dk);
-    put_result(m.v + r0 * LD + c0, LD, dv);
     __syncthreads();
-    write_rows<T, HD, B>(m.k, a.hd, wide,
-                         [&](int i) { return row(gr.dk, a.ldk, i); });
-    write_rows<T, HD, B>(m.v, a.hd, wide,
-                         [&](int i) { return row(gr.dv, a.ldv, i); });
+}
+
+/* A segment as the keys of one block see it: as its own or as its prefix. */
+struct view {
+    int low, high;  /* of the block's keys, those that lie in it */
+    int ahead;      /* of query 0, see struct pairs */
+    int begin, end; /* queries that may see any of them */
+    int row;        /* of query 0 */
+};
+
+/* What passes keys: all segments that see any of them, all heads of the
+ * group, all tiles of queries. Views are made again rather than kept, since
+ * registers are few. */
+template <class T, int HD> struct passing_queries {
+    static constexpr int B = backward<T, HD>::B;
+    const grad_block<T, HD> &b;
+    int key0, kv_head;
+    int seg = -1, head = 0, i = 0; /* head of the group, query of seg */
+    bool own = true;
+
+    __device__ passing_queries(const grad_block<T, HD> &block, int key, int h)
+        : b(block), key0(key), kv_head(h)
+    {
+    }
+    __device__ view view_of(int k, bool as_own) const
+    {
+        const bn_attn_seg &s = b.a.seg[k];
+        int start = (as_own ? s.k_start : s.p_start) - key0;
+        int len = as_own ? s.k_len : s.p_len;
+        view v;
+
+        v.low = max(start, 0);
+        v.high = min(start + len, B);
+        v.ahead = (as_own ? 0 : s.p_len) + s.q_off + start;
+        v.begin = max(0, v.low - v.ahead);
+        v.end = s.q_len;
+        v.row = s.q_start;
+        if (b.a.window > 0)
+            v.end = min(v.end, v.high - 1 + b.a.window - v.ahead);
+        if (v.low >= v.high)
+            v.end = 0;
+        return v;
+    }
+    /* The next segment that sees keys of the block, or nseg. */
+    __device__ int next_segment() const
+    {
+        for (int s0 = seg + 1; s0 < b.a.nseg; s0 += WARP) {
+            int s = s0 + lane_id();
+            bool any = false;
+
+            for (int k = 0; k < 2 && s < b.a.nseg; k++) {
+                view v = view_of(s, k);
+
+                any |= v.begin < v.end;
+            }
+            uint32_t bits = __ballot_sync(BN_ALL, any);
+            if (bits != 0)
+                return s0 + __ffs((int)bits) - 1;
+        }
+        return b.a.nseg;
+    }
+    __device__ bool next()
+    {
+        view v = {};
+
+        if (seg >= 0) {
+            v = view_of(seg, own);
+            i += B;
+            if (i >= v.end && ++head < b.group)
+                i = v.begin;
+        }
+        while (i >= v.end) {
+            own = !own;
+            if (!own)
+                seg = next_segment();
+            if (seg == b.a.nseg)
+                return false;
+            v = view_of(seg, own);
+            i = v.begin;
+            head = 0;
+        }
+        return true;
+    }
+    __device__ pairs now() const
+    {
+        view v = view_of(seg, own);
+
+        return {min(B, v.end - i), v.low, v.high, v.ahead + i};
+    }
+    __device__ void fetch(T *to) const
+    {
+        view v = view_of(seg, own);
+
+        fetch_queries(b, to, kv_head * b.group + head, (size_t)v.row + i,
+                      min(B, v.end - i));
+    }
+};
+
+template <class T, int HD>
+static __device__ __forceinline__ void
+grad_of_keys(const grad_block<T, HD> &b, int key0, int kv_head)
+{
+    using S = backward<T, HD>;
+    constexpr int B = S::B, LD = S::LD, LP = S::LP;
+    passing_queries<T, HD> queries(b, key0, kv_head);
+    bn_attn_seg all = {};
+    scope c = {};
+    float dk[S::HALF / 8][4], dv[S::HALF / 8][4];
+
+    clear(dk);
+    clear(dv);
+    c.end = b.a.nkv; /* all keys, whatever segments they are in */
+    c.kv = (size_t)kv_head * b.a.hd;
+    fetch_keys<T, HD, B>(b.stays, b.a, all, c, key0, b.wide);
+    pass_by<T, HD>(queries, b.passes, [&](const pairs &m, const T *passed) {
+        make_scores<true>(b, m, passed, b.stays);
+        __syncthreads();
+        mul_n<true, B>(dv, b.p + b.r0, LP, passed + S::SECOND + b.c0, LD);
+        mul_n<true, B>(dk, b.ds + b.r0, LP, passed + b.c0, LD);
+    });
+    put_result(b.stays + b.r0 * LD + b.c0, LD, dk);
+    put_result(b.stays + S::SECOND + b.r0 * LD + b.c0, LD, dv);
+    __syncthreads();
+    auto row = [&](void *p, int ld, int i) {
+        return key0 + i < b.a.nkv ? (T *)p + c.kv + (size_t)(key0 + i) * ld
+                                  : (T *)NULL;
+    };
+    write_rows<T, HD, B>(b.stays, b.a.hd, b.wide,
+                         [&](int i) { return row(b.g.dk, b.a.ldk, i); });
+    write_rows<T, HD, B>(b.stays + S::SECOND, b.a.hd, b.wide,
+                         [&](int i) { return row(b.g.dv, b.a.ldv, i); });
+}
+
+/* What passes queries: the keys that any of them sees. */
+template <class T, int HD> struct passing_keys {
+    static constexpr int B = backward<T, HD>::B;
+    const grad_block<T, HD> &b;
+    const bn_attn_seg s;
+    const scope c;
+    int j;
+
+    __device__ passing_keys(const grad_block<T, HD> &block, tile me, int head)
+        : b(block), s(b.a.seg[me.seg]), c(scope_of(b.a, s, me, head, B, B)),
+          j(c.begin - B)
+    {
+    }
+    __device__ bool next()
+    {
+        j += B;
+        return j < c.end;
+    }
+    __device__ pairs now() const
+    {
+        return {c.rows, 0, c.end - j, c.first - j};
+    }
+    __device__ void fetch(T *to) const
+    {
+        fetch_keys<T, HD, B>(to, b.a, s, c, j, b.wide);
+    }
+};
+
+template <class T, int HD>
+static __device__ __forceinline__ void
+grad_of_queries(const grad_block<T, HD> &b, tile me, int head)
+{
+    using S = backward<T, HD>;
+    constexpr int B = S::B, LD = S::LD, LP = S::LP;
+    passing_keys<T, HD> keys(b, me, head);
+    const scope &c = keys.c;
+    T *to = (T *)b.g.dq + (size_t)head * b.a.hd;
+    float dq[S::HALF / 8][4];
+
+    clear(dq);
+    fetch_queries(b, b.stays, head, c.row0, c.rows);
+    pass_by<T, HD>(keys, b.passes, [&](const pairs &m, const T *passed) {
+        make_scores<false>(b, m, b.stays, passed);
+        __syncthreads();
+        mul_n<false, B>(dq, b.ds + b.r0 * LP, LP, passed + b.c0, LD);
+    });
+    put_result(b.stays + b.r0 * LD + b.c0, LD, dq);
+    __syncthreads();
+    write_rows<T, HD, B>(b.stays, b.a.hd, b.wide, [&](int i) {
+        return i < c.rows ? to + (c.row0 + i) * b.a.ldq : (T *)NULL;
+    });
+}
+
+/* Blocks of keys come first: they have the most to do. Of both the heads of
+ * one tile follow each other. */
+template <class T, int HD>
+static __global__ void
+__launch_bounds__(backward<T, HD>::WARPS *WARP, backward<T, HD>::BLOCKS)
+attn_grad(bn_attn a, bn_attn_grad g, const tile *tiles, const float *sums,
+          int of_keys, int group, bool wide)
+{
+    using S = backward<T, HD>;
+    BN_SHARED_DYN(T, stays);
+    T *passes = stays + S::TILE, *p = passes + S::STAGES * S::TILE;
+    int warp = (int)threadIdx.x / WARP, k = (int)blockIdx.x;
+    const grad_block<T, HD> b
+        = {a, g, sums, group, wide, stays, passes, p, p + S::B * S::LP,
+           warp % (S::B / 16) * 16, warp / (S::B / 16) * S::HALF};
+
+    if (k < of_keys) {
+        grad_of_keys(b, k / a.kv_heads * S::B, k % a.kv_heads);
+        return;
+    }
+    k -= of_keys;
+    tile me = tiles[k / a.heads];
+    if (me.seg >= 0)
+        grad_of_queries(b, me, k % a.heads);
+}
+
+/* What the kernel needs beside its inputs: the tiles of queries, and sums. */
+template <class T>
+static void prepare(const struct bn_attn *a, const struct bn_attn_grad *g,
+                    void *stream)
+{
+    struct bn_attn arg = *a;
+    const T *d_o = (const T *)g->d_o;
+    float *sums = work_sums(a);
+    unsigned blocks = blocks_for((size_t)a->nq * a->heads, SUM_WARPS);
+
+    BN_LAUNCH(attn_sums<T>, blocks, SUM_WARPS * WARP, 0, stream, sums, arg,
+              d_o);
+    bn_attn_tiles(a, query_rows<T>::n, stream);
 }
 
 template <class T, int HD>
-static int launch_q(const struct bn_attn *a, const struct bn_attn_grad *g,
-                    bool wide, void *stream)
+static int launch(const struct bn_attn *a, const struct bn_attn_grad *g,
+                  void *stream)
 {
-    using S = backward_q<T, HD>;
+    using S = backward<T, HD>;
     struct bn_attn arg = *a;
     struct bn_attn_grad grad = *g;
     const tile *tiles = work_tiles(a);
     const float *sums = work_sums(a);
-    dim3 grid((unsigned)most_tiles(a, S::BM), (unsigned)a->heads);
-    int rc = BN_ALLOW_SHARED((attn_grad_q<T, HD>), S::shared);
+    int group = a->heads / a->kv_heads;
+    bool any = a->nq > 0 && a->nseg > 0;
+    bool wide = wide_heads<T>(a) && vector_rows<T>(g->d_o, a->ldo)
+                && vector_rows<T>(g->dq, a->ldq)
+                && vector_rows<T>(g->dk, a->ldk)
+                && vector_rows<T>(g->dv, a->ldv);
+    int of_keys = (a->nkv + S::B - 1) / S::B * a->kv_heads;
+    int blocks = of_keys + (any ? most_tiles(a, S::B) * a->heads : 0);
+    int rc = BN_ALLOW_SHARED((attn_grad<T, HD>), S::shared);
 
-    static_assert(S::shared <= BN_SHARED_MAX, "does not fit");
-    if (rc == 0)
-        BN_LAUNCH((attn_grad_q<T, HD>), grid, S::WARPS * WARP, S::shared,
-                  stream, arg, grad, tiles, sums, wide);
-    return rc != 0 ? rc : status();
-}
-
-template <class T, int HD>
-static int launch_kv(const struct bn_attn *a, const struct bn_attn_grad *g,
-                     bool wide, void *stream)
-{
-    using S = backward_kv<T, HD>;
-    struct bn_attn arg = *a;
-    struct bn_attn_grad grad = *g;
-    const float *sums = work_sums(a);
-    dim3 grid((unsigned)((a->nkv + S::B - 1) / S::B), (unsigned)a->kv_heads);
-    int rc = BN_ALLOW_SHARED((attn_grad_kv<T, HD>), S::shared);
-
-    static_assert(S::shared <= BN_SHARED_MAX, "does not fit");
-    if (rc == 0)
-        BN_LAUNCH((attn_grad_kv<T, HD>), grid, S::WARPS * WARP, S::shared,
-                  stream, arg, grad, sums, wide);
-    return rc != 0 ? rc : status();
+    if (rc != 0 || blocks == 0)
+        return rc;
+    if (any)
+        prepare<T>(a, g, stream);
+    BN_LAUNCH((attn_grad<T, HD>), (unsigned)blocks, S::WARPS * WARP,
+              S::shared, stream, arg, grad, tiles, sums, of_keys, group,
+              wide);
+    return status();
 }
 
 int bn_attn_grad_cuda(enum bn_dtype t, const struct bn_attn *a,
@@ -359,28 +425,7 @@ int bn_attn_grad_cuda(enum bn_dtype t, const struct bn_attn *a,
         using T = decltype(e);
 
         return with_head_dim(a->hd, [&](auto hd) {
-            constexpr int HD = decltype(hd)::n;
-            bool wide = wide_heads<T>(a) && vector_rows<T>(g->d_o, a->ldo)
-                        && vector_rows<T>(g->dq, a->ldq)
-                        && vector_rows<T>(g->dk, a->ldk)
-                        && vector_rows<T>(g->dv, a->ldv);
-            int rc = 0;
-
-            if (a->nq > 0 && a->nseg > 0) {
-                struct bn_attn arg = *a;
-                const T *d_o = (const T *)g->d_o;
-                float *sums = work_sums(a);
-                unsigned blocks = blocks_for((size_t)a->nq * a->heads,
-                                             SUM_WARPS);
-
-                BN_LAUNCH(attn_sums<T>, blocks, SUM_WARPS * WARP, 0, stream,
-                          sums, arg, d_o);
-                bn_attn_tiles(a, query_rows<T>::n, stream);
-                rc = launch_q<T, HD>(a, g, wide, stream);
-            }
-            if (rc == 0 && a->nkv > 0)
-                rc = launch_kv<T, HD>(a, g, wide, stream);
-            return rc;
+            return launch<T, decltype(hd)::n>(a, g, stream);
         });
     });
 }

@@ -86,13 +86,15 @@ mul_nt(float (&c)[N][4], const bf16 *a, int lda, const bf16 *b, int ldb)
     }
 }
 
-/* c += a^T b with a[K, 16], b[K, 8 N] */
-template <int K, int N>
+/* c += a b with a[16, K], or with TRANS a^T b with a[K, 16]; b[K, 8 N] */
+template <bool TRANS, int K, int N>
 static __device__ __forceinline__ void
-mul_tn(float (&c)[N][4], const bf16 *a, int lda, const bf16 *b, int ldb)
+mul_n(float (&c)[N][4], const bf16 *a, int lda, const bf16 *b, int ldb)
 {
     int lane = lane_id();
-    const bf16 *pa = a + (lane % 8 + lane / 16 * 8) * lda + lane / 8 % 2 * 8;
+    int row = TRANS ? lane % 8 + lane / 16 * 8 : lane % 16;
+    int col = TRANS ? lane / 8 % 2 * 8 : lane / 16 * 8;
+    const bf16 *pa = a + row * lda + col;
     const bf16 *pb = b + lane % 16 * ldb;
     int right = lane / 16 * 8;
 
@@ -100,7 +102,10 @@ mul_tn(float (&c)[N][4], const bf16 *a, int lda, const bf16 *b, int ldb)
     for (int k = 0; k < K; k += 16) {
         uint32_t fa[4];
 
-        ldmatrix4_trans(fa, pa + k * lda);
+        if (TRANS)
+            ldmatrix4_trans(fa, pa + k * lda);
+        else
+            ldmatrix4(fa, pa + k);
         mma_row<true>(c, fa, [&](int n) {
             return pb + k * ldb + n * 8 + (n + 1 < N ? right : 0);
         });
@@ -178,14 +183,16 @@ outer(float (&c)[N][4], float up, float down, const float *b, int t)
     }
 }
 
-template <int K, int N>
+template <bool TRANS, int K, int N>
 static __device__ __forceinline__ void
-mul_tn(float (&c)[N][4], const float *a, int lda, const float *b, int ldb)
+mul_n(float (&c)[N][4], const float *a, int lda, const float *b, int ldb)
 {
     int g = lane_id() / 4, t = lane_id() % 4 * 2;
+    int down = 8 * (TRANS ? 1 : lda), next = TRANS ? lda : 1;
 
+    a += g * (TRANS ? 1 : lda);
     for (int k = 0; k < K; k++)
-        outer(c, a[k * lda + g], a[k * lda + g + 8], b + k * ldb, t);
+        outer(c, a[k * next], a[k * next + down], b + k * ldb, t);
 }
 
 /* 'scratch' is the warp's own: 16 rows of padded_ld<float, 8 M>. */

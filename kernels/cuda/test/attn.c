@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { MOST_SEG = 32 };
+enum { MOST_SEG = 40 }; /* more than a warp looks at at once */
 
 struct problem {
     enum bn_dtype t;
@@ -188,15 +188,19 @@ static void test_edges(void **state)
     p.seg[0] = (struct bn_attn_seg){0, 0, 0, 0, 0, 0, 0};
     run(&p);
     /* A prompt, and many answers to it. */
-    p.nseg = 20;
+    p.nseg = MOST_SEG;
     p.seg[0] = (struct bn_attn_seg){0, 70, 0, 0, 70, 0, 0};
-    for (int i = 1; i < 20; i++)
-        p.seg[i] = (struct bn_attn_seg){70 + (i - 1) * 6, 6, 0,
-                                        70 + (i - 1) * 6, 6, 0, 70};
+    for (int i = 1; i < MOST_SEG; i++)
+        p.seg[i] = (struct bn_attn_seg){70 + (i - 1) * 3, 3, 0,
+                                        70 + (i - 1) * 3, 3, 0, 70};
     run(&p);
     p.t = BN_F32;
     run(&p);
     p.window = 30;
+    run(&p);
+    /* The last keys are those of the last segments alone. */
+    for (int i = 0; i < MOST_SEG; i++)
+        p.seg[i] = (struct bn_attn_seg){5 * i, 5, 0, 5 * i, 5, 0, 0};
     run(&p);
 }
 

@@ -242,7 +242,8 @@ static void training(enum bn_dtype t)
 }
 
 /* Two tiles of queries see one and two tiles of keys, with two heads to one
- * of k and v. */
+ * of k and v; so backward has three meetings a head, in which queries pass
+ * keys and in which keys pass queries. (Its sums of d_o o are not counted.) */
 static void attention(enum bn_dtype t)
 {
     enum { H = 2 };
@@ -264,8 +265,14 @@ static void attention(enum bn_dtype t)
         reads[k] = H * (1 + 2) * (size_t)tile * HD * bn_dtype_size(t);
     count();
     counted(bn_attn_cuda(t, &a, NULL), "attention");
-    struct bn_attn_grad g = {apart(t, nq), array(t, nq, 0, 1),
+    struct bn_attn_grad g = {array(t, nq, 0, 0), array(t, nq, 0, 1),
                              array(t, nk, 0, 1), array(t, nk, 0, 1)};
+    const size_t one = (size_t)tile * HD * bn_dtype_size(t);
+    array_at((void *)a.q, t, nq, 0, 0);
+    array_at((void *)a.k, t, nk, 0, 0);
+    array_at((void *)a.v, t, nk, 0, 0);
+    reads[0] = reads[4] = H * (2 + 3) * one;
+    reads[5] = reads[6] = (2 + 3 * H) * one;
     count();
     counted(bn_attn_grad_cuda(t, &a, &g, NULL), "attention backward");
     gpu_end();
