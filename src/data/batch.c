@@ -18,7 +18,7 @@ static int take(struct bn_batch *b, const struct size *s, struct bn_err *err)
 {
     size_t bytes = s->seq * sizeof(*b->seq) + s->seg * sizeof(*b->seg)
                    + s->score * sizeof(*b->score)
-                   + s->tok * (sizeof(*b->row_id) + 2 * sizeof(*b->ids));
+                   + s->tok * (sizeof(*b->row_id) + 3 * sizeof(*b->ids));
     char *p;
 
     if (s->tok > INT32_MAX || s->score > INT32_MAX)
@@ -36,21 +36,32 @@ static int take(struct bn_batch *b, const struct size *s, struct bn_err *err)
     p += s->score * sizeof(*b->score);
     b->ids = (int32_t *)p;
     b->pos = b->ids + s->tok;
+    b->span = b->pos + s->tok;
     return 0;
 }
 
 enum part { PROMPT, CHOSEN, REJECTED };
+
+/* Tokens of the longest sequence of an example. */
+static int span_of(const struct bn_batch *b, const struct bn_example *ex)
+{
+    if (b->group == 1)
+        return ex->n;
+    return ex->n + (ex->nchosen > ex->nrejected ? ex->nchosen
+                                                : ex->nrejected);
+}
 
 /* Append 'n' tokens of a part of an example at positions pos, pos + 1, ...;
  * returns their first row. */
 static int add_tokens(struct bn_batch *b, const struct bn_example *ex,
                       enum part part, const int32_t *ids, int n, int pos)
 {
-    int row = b->ntok;
+    int row = b->ntok, span = span_of(b, ex);
 
     memcpy(b->ids + row, ids, (size_t)n * sizeof(*ids));
     for (int i = 0; i < n; i++) {
         b->pos[row + i] = pos + i;
+        b->span[row + i] = span;
         b->row_id[row + i] = bn_rng_u64((uint64_t)ex->index, (uint64_t)part,
                                         (uint64_t)(pos + i));
     }

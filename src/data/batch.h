@@ -39,6 +39,8 @@ struct bn_batch {
     /* [ntok]: what a row is, wherever it lies: a hash of its example, its part
      * of that (prompt, chosen, rejected) and its position */
     uint64_t *row_id;
+    int32_t *span; /* [ntok]: positions of the longest sequence of the row's
+                    * example, which dynamic RoPE turns with (model/rope.h) */
     int nseg;
     struct bn_attn_seg *seg;
     int nscore;

@@ -64,6 +64,8 @@ static void take_segments(struct bn_batch *out, const struct bn_batch *b,
                    (size_t)n * sizeof(*b->ids));
             memcpy(out->pos + out->ntok, b->pos + g.q_start + from,
                    (size_t)n * sizeof(*b->pos));
+            memcpy(out->span + out->ntok, b->span + g.q_start + from,
+                   (size_t)n * sizeof(*b->span));
             memcpy(out->row_id + out->ntok, b->row_id + g.q_start + from,
                    (size_t)n * sizeof(*b->row_id));
             g.q_start = out->ntok;
@@ -105,7 +107,7 @@ int bn_mesh_split(struct bn_batch *out, const struct bn_batch *whole,
                                + (size_t)whole->nseq * sizeof(*b.seq)
                                + nseg * sizeof(*b.seg)
                                + (size_t)whole->nscore * sizeof(*b.score)
-                               + (2 * n + (size_t)whole->ntok)
+                               + (3 * n + (size_t)whole->ntok)
                                      * sizeof(int32_t));
     b.memory = p;
     b.row_id = (uint64_t *)p;
@@ -114,7 +116,8 @@ int bn_mesh_split(struct bn_batch *out, const struct bn_batch *whole,
     b.score = (struct bn_score *)(b.seg + nseg);
     b.ids = (int32_t *)(b.score + whole->nscore);
     b.pos = b.ids + n;
-    b.kv_row = b.pos + n;
+    b.span = b.pos + n;
+    b.kv_row = b.span + n;
     b.nkv = whole->ntok;
     b.nseq = whole->nseq;
     memcpy(b.seq, whole->seq, (size_t)b.nseq * sizeof(*b.seq));

@@ -162,6 +162,22 @@ static void adapters(struct bn_acts *a, const struct bn_model *m,
     }
 }
 
+/* Dynamic RoPE turns each example by its own length: a row a token. */
+static void rope_rows(struct bn_acts *a, const struct bn_model *m,
+                      const struct layout *l)
+{
+    int h = m->cfg.head_dim / 2;
+
+    a->cosine = m->cosine;
+    a->sine = m->sine;
+    if (m->cfg.rope.type != BN_ROPE_DYNAMIC)
+        return;
+    a->cosine = stats(l, h);
+    a->sine = stats(l, h);
+    a->host_rope = BN_NEWN(float, 2 * l->n * (size_t)h);
+    a->host_row = BN_NEWN(int32_t, l->n);
+}
+
 void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
                   const struct bn_acts_size *size, struct bn_arena *arena)
 {
@@ -194,6 +210,7 @@ void bn_acts_init(struct bn_acts *a, const struct bn_model *m,
     a->attn_work = bn_arena_get(arena, attn_work(m, size));
     a->ids = bn_arena_get(arena, l.n * sizeof(int32_t));
     a->pos = bn_arena_get(arena, l.n * sizeof(int32_t));
+    rope_rows(a, m, &l);
     a->seg = bn_arena_get(arena,
                           (size_t)size->segs * sizeof(struct bn_attn_seg));
 }
@@ -202,5 +219,7 @@ void bn_acts_release(struct bn_acts *a)
 {
     free(a->layer);
     free(a->host_key);
+    free(a->host_rope);
+    free(a->host_row);
     *a = (struct bn_acts){0};
 }

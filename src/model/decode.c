@@ -120,6 +120,7 @@ int bn_decode_init(struct bn_decode *d, struct bn_model *m,
     d->host_seen = BN_NEWN(int32_t, slots * (size_t)size->capacity);
     d->batch.ids = BN_NEWN(int32_t, n);
     d->batch.pos = BN_NEWN(int32_t, n);
+    d->batch.span = BN_NEWN(int32_t, n);
     d->batch.seg = BN_NEWN(struct bn_attn_seg, slots);
     if (m->mesh->tp.size > 1 && lay_out_shards(d, err) < 0)
         return -1;
@@ -139,6 +140,7 @@ void bn_decode_release(struct bn_decode *d)
     free(d->range);
     free(d->batch.ids);
     free(d->batch.pos);
+    free(d->batch.span);
     free(d->batch.seg);
     *d = (struct bn_decode){0};
 }
@@ -163,6 +165,7 @@ static int add_feed(struct bn_decode *d, const struct bn_feed *f, int *wanted,
     for (int i = 0; i < f->n; i++) {
         b->ids[b->ntok] = f->ids[i];
         b->pos[b->ntok] = had + i;
+        b->span[b->ntok] = had + f->n;
         d->at[b->ntok++] = start + had + i;
     }
     if (f->want)

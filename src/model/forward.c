@@ -1,6 +1,7 @@
 /* The whole model over one micro-batch. */
 #include "config.h"
 #include "model/layer.h"
+#include "model/rope.h"
 #include "model/seq.h"
 #include "model/shard.h"
 #include "base/rng.h"
@@ -20,6 +21,27 @@ static void upload_keys(struct bn_model *m, struct bn_acts *a,
     }
     m->dev->op.from_host(m->dev, a->key, BN_I32, a->host_key, BN_I32,
                          2 * (size_t)b->ntok);
+}
+
+/* Which rows of the tables of rope the tokens turn by; with dynamic RoPE a
+ * row a token, of the frequencies of its example's length. */
+static void upload_rope(struct bn_model *m, struct bn_acts *a,
+                        const struct bn_batch *b)
+{
+    const struct bn_ops *op = &m->dev->op;
+    size_t n = (size_t)b->ntok, h = (size_t)m->cfg.head_dim / 2;
+    float *cosine = a->host_rope, *sine = cosine + n * h;
+
+    if (m->cfg.rope.type != BN_ROPE_DYNAMIC) {
+        op->from_host(m->dev, a->pos, BN_I32, b->pos, BN_I32, n);
+        return;
+    }
+    bn_rope_rows(&m->cfg, b->ntok, b->pos, b->span, cosine, sine);
+    for (int i = 0; i < b->ntok; i++)
+        a->host_row[i] = i;
+    op->from_host(m->dev, a->pos, BN_I32, a->host_row, BN_I32, n);
+    op->from_host(m->dev, a->cosine, BN_F32, cosine, BN_F32, n * h);
+    op->from_host(m->dev, a->sine, BN_F32, sine, BN_F32, n * h);
 }
 
 static int upload(struct bn_model *m, struct bn_acts *a,
@@ -56,7 +78,7 @@ static int upload(struct bn_model *m, struct bn_acts *a,
     op->from_host(m->dev, a->kv_row, BN_I32, b->kv_row, BN_I32,
                   (size_t)b->nkv);
     op->from_host(m->dev, a->ids, BN_I32, b->ids, BN_I32, (size_t)b->ntok);
-    op->from_host(m->dev, a->pos, BN_I32, b->pos, BN_I32, (size_t)b->ntok);
+    upload_rope(m, a, b);
     op->from_host(m->dev, a->seg, BN_I32, b->seg, BN_I32,
                   (size_t)b->nseg * sizeof(*b->seg) / sizeof(int32_t));
     if (m->dropout.on && a->key != NULL)

@@ -154,7 +154,7 @@ static void attention(struct bn_model *m, struct bn_acts *a, int l)
                      m->kv_heads, d.hd, a->n);
     }
     /* q and k lie side by side: one rotation does both. */
-    op->rope(m->dev, m->t, rot, ld, m->cosine, m->sine, a->pos,
+    op->rope(m->dev, m->t, rot, ld, a->cosine, a->sine, a->pos,
              m->heads + m->kv_heads, d.hd, a->n, false);
     if (a->cache != NULL)
         bn_cache_put(a->cache, m, a, l, rot);
@@ -274,7 +274,7 @@ static void qkv_backward(struct bn_model *m, struct bn_acts *a, int l)
     op->attn_grad(dev, m->t, &t, &g);
     if (m->mesh->cp.size > 1)
         scatter_kv(m, a, dk, ldrot, dv, d.ld);
-    op->rope(dev, m->t, rot, ldrot, m->cosine, m->sine, a->pos,
+    op->rope(dev, m->t, rot, ldrot, a->cosine, a->sine, a->pos,
              m->heads + m->kv_heads, d.hd, a->n, true);
     if (!m->cfg.qk_norm)
         return;

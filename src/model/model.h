@@ -90,7 +90,7 @@ struct bn_model {
     struct bn_mat head; /* the embedding's memory if tied */
     float *g_head;
     int max_pos; /* rows of the RoPE tables */
-    float *cosine, *sine;
+    float *cosine, *sine; /* NULL with dynamic RoPE: see struct bn_acts */
 };
 
 /* Bytes that bn_model_create takes from its arena. adapter NULL: none. */
@@ -184,7 +184,10 @@ struct bn_acts {
     /* the batch, in device memory */
     int n, nseg;
     int rows; /* of the residual stream that this rank holds (seq.h) */
-    int32_t *ids, *pos;
+    int32_t *ids, *pos; /* pos: rows of the tables of rope */
+    float *cosine, *sine; /* the model's; dynamic RoPE: a row a token */
+    float *host_rope;  /* both, and rows 0, 1, ... of them; dynamic RoPE */
+    int32_t *host_row;
     struct bn_attn_seg *seg;
     const struct bn_attn_seg *host_seg; /* borrowed from the batch */
     /* Not NULL: forward only; keys and values go into the cache, and segments

@@ -87,6 +87,15 @@ void bn_rope_freqs(const struct bn_model_config *c, int seq_len,
     *attention_factor = r->type == BN_ROPE_YARN ? yarn_attention(r) : 1;
 }
 
+static void fill_row(const double *f, int n, double scale, int pos,
+                     float *cos_, float *sin_)
+{
+    for (int i = 0; i < n; i++) {
+        cos_[i] = (float)(scale * cos(pos * f[i]));
+        sin_[i] = (float)(scale * sin(pos * f[i]));
+    }
+}
+
 void bn_rope_init(const struct bn_model_config *c, int max_pos, float *cos_,
                   float *sin_)
 {
@@ -95,13 +104,24 @@ void bn_rope_init(const struct bn_model_config *c, int max_pos, float *cos_,
     double scale;
 
     bn_rope_freqs(c, max_pos, f, &scale);
-    for (int p = 0; p < max_pos; p++) {
-        for (int i = 0; i < n; i++) {
-            size_t at = (size_t)p * (size_t)n + (size_t)i;
+    for (int p = 0; p < max_pos; p++)
+        fill_row(f, n, scale, p, cos_ + (size_t)p * (size_t)n,
+                 sin_ + (size_t)p * (size_t)n);
+    free(f);
+}
 
-            cos_[at] = (float)(scale * cos(p * f[i]));
-            sin_[at] = (float)(scale * sin(p * f[i]));
-        }
+void bn_rope_rows(const struct bn_model_config *c, int n, const int32_t *pos,
+                  const int32_t *span, float *cos_, float *sin_)
+{
+    size_t h = (size_t)(c->head_dim / 2);
+    double *f = BN_NEWN(double, h);
+    double scale = 1;
+
+    for (int i = 0; i < n; i++) {
+        if (i == 0 || span[i] != span[i - 1])
+            bn_rope_freqs(c, span[i], f, &scale);
+        fill_row(f, (int)h, scale, pos[i], cos_ + (size_t)i * h,
+                 sin_ + (size_t)i * h);
     }
     free(f);
 }

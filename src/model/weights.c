@@ -12,6 +12,8 @@
 
 static size_t rope_elems(const struct bn_model_config *cfg, int max_pos)
 {
+    if (cfg->rope.type == BN_ROPE_DYNAMIC)
+        return 0; /* each batch makes its own: acts.c */
     return (size_t)max_pos * (size_t)(cfg->head_dim / 2);
 }
 
@@ -32,6 +34,8 @@ static void carve(struct bn_model *m, struct bn_arena *a, bool training)
         bn_shard_carve(m->shard, a);
     else if (training)
         *g = bn_arena_get(a, n * sizeof(float));
+    if (r == 0)
+        return;
     m->cosine = bn_arena_get(a, r * sizeof(float));
     m->sine = bn_arena_get(a, r * sizeof(float));
 }
@@ -229,8 +233,11 @@ static void views(struct bn_model *m)
 static void fill_rope(struct bn_model *m)
 {
     size_t n = rope_elems(&m->cfg, m->max_pos);
-    float *host = bn_realloc(NULL, 2 * n, sizeof(float));
+    float *host;
 
+    if (n == 0)
+        return;
+    host = bn_realloc(NULL, 2 * n, sizeof(float));
     bn_rope_init(&m->cfg, m->max_pos, host, host + n);
     m->dev->op.from_host(m->dev, m->cosine, BN_F32, host, BN_F32, n);
     m->dev->op.from_host(m->dev, m->sine, BN_F32, host + n, BN_F32, n);
