@@ -25,7 +25,8 @@ static int fail(struct bn_err *err, const char *what, const char *path)
 static int open_regular(const char *path, size_t *len, struct bn_err *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* A pipe without a writer must not be waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0)
         return fail(err, "open", path);
@@ -286,6 +287,18 @@ bool bn_is_dir(const char *path)
     struct stat st;
 
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool bn_path_within(const char *path, const char *dir)
+{
+    char *p = realpath(path, NULL), *d = realpath(dir, NULL);
+    size_t n = d != NULL ? strlen(d) : 0;
+    bool in = p != NULL && d != NULL && strncmp(p, d, n) == 0
+              && (n == 1 || p[n] == '/' || p[n] == '\0');
+
+    free(p);
+    free(d);
+    return in;
 }
 
 char *bn_path_join(const char *a, const char *b)

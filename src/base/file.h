@@ -47,6 +47,8 @@ int bn_remove_tree(const char *path, struct bn_err *err);
 
 bool bn_exists(const char *path);
 bool bn_is_dir(const char *path);
+/* Whether both exist, and 'path' is 'dir' or lies in it, by whatever name. */
+bool bn_path_within(const char *path, const char *dir);
 
 /* malloc'ed: "a/b". */
 char *bn_path_join(const char *a, const char *b);

@@ -5,6 +5,7 @@
 #include "config.h"
 #include "conf/key.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -88,10 +89,11 @@ static bool random_only(const struct bn_run *r, struct bn_str *why)
 
 static bool output_is_model(const struct bn_run *r, struct bn_str *why)
 {
-    bn_str_adds(why, "output_dir is the folder of the model; it would be"
-                     " overwritten");
-    return r->output_dir != NULL && r->model.model_name_or_path != NULL
-           && strcmp(r->output_dir, r->model.model_name_or_path) == 0;
+    bn_str_adds(why, "model_name_or_path lies in output_dir, which would be"
+                     " written over");
+    return TRAINS(r) && r->output_dir != NULL
+           && r->model.model_name_or_path != NULL
+           && bn_path_within(r->model.model_name_or_path, r->output_dir);
 }
 
 static bool orpo_data(const struct bn_run *r, struct bn_str *why)
@@ -451,7 +453,7 @@ static const struct rule {
     {"random-only", {"config_name", "init_std", "init"},
      "config_name and init_std go with init: random only.", random_only},
     {"output-model", {"output_dir", "model_name_or_path"},
-     "output_dir is not the folder of the model.", output_is_model},
+     "The folder of the model does not lie in output_dir.", output_is_model},
     {"orpo-data", {"data_format", "task"},
      "Preference data go with orpo, all other shapes with sft.", orpo_data},
     {"assistant-chats", {"assistant_only_loss", "data_format"},

@@ -169,6 +169,11 @@ static int read_str(const struct bn_conf_key *k, const struct bn_yaml *y,
         bn_problem_add(p, y->at, "%s: an empty string", k->name);
         return -1;
     }
+    if (k->flags & BN_CONF_PATH && strncmp(y->text, "~/", 2) == 0) {
+        bn_problem_add(p, y->at, "%s: '~' stands for nothing here; write the"
+                                 " home directory out", k->name);
+        return -1;
+    }
     *out = bn_strdup(y->text);
     return 0;
 }
