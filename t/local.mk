@@ -54,6 +54,7 @@ SHARNESS_TESTS = \
 	t/t6001-cuda-build.t \
 	t/issues/t2900-asha-half-line.t \
 	t/issues/t4900-dynamic-rope.t \
+	t/issues/t4930-own-model.t \
 	t/issues/t7900-no-whole-checkpoint.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \

@@ -52,6 +52,11 @@ static int load_and_start(struct args *a)
         bn_error("one run file is expected, not %zu", a->operands.n);
         return BN_ERR_USAGE;
     }
+    if (a->operands.n == 0 && a->run.sets.n == 0 && !a->run.print_config
+        && !a->run.help_keys) {
+        bn_error("give a run file: burnish-train RUN.yaml (see --help)");
+        return BN_ERR_USAGE;
+    }
     if (a->strict_device)
         bn_opt_list_add(&a->run.sets, "strict_device=true");
     if (a->check + a->eval_only + (a->score != NULL) > 1) {

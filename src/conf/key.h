@@ -49,6 +49,15 @@ struct bn_run_origin {
 /* True if the value of 'name' was written by somebody. */
 bool bn_run_written(const struct bn_run *run, const char *name);
 
+/* A rule between keys: the keys whose values it looks at (the first that
+ * somebody wrote gives the place), what it demands, and a test that says why
+ * a run breaks it: true, with the reason added to 'why'. */
+struct bn_rule {
+    const char *name, *key[6], *text;
+    bool (*broken)(const struct bn_run *r, struct bn_str *why);
+};
+extern const struct bn_rule bn_rules[];
+extern const size_t bn_nrules;
 /* Add a problem for every rule that 'run' breaks; rules over values that
  * could not be read are left out. */
 void bn_run_rules(const struct bn_run *run, struct bn_problems *p);

@@ -3,6 +3,7 @@ noinst_LIBRARIES += src/conf/libconf.a
 src_conf_libconf_a_SOURCES = \
 	src/conf/conf.h src/conf/key.h \
 	src/conf/foreign.c \
+	src/conf/judge.c \
 	src/conf/keys.c \
 	src/conf/metric.c \
 	src/conf/print.c \

@@ -1,7 +1,4 @@
-/* Rules between keys, as a table: name, the keys whose values it looks at
- * (the first that somebody wrote gives the place), what it demands, and a
- * test that says why a run breaks it.
- */
+/* Rules between keys, as a table. Applied by judge.c. */
 #include "config.h"
 #include "conf/key.h"
 
@@ -85,6 +82,16 @@ static bool random_only(const struct bn_run *r, struct bn_str *why)
                 WRITTEN("config_name") ? "config_name" : "init_std");
     return r->model.init != BN_RUN_INIT_RANDOM
            && (r->model.config_name != NULL || r->model.init_std > 0);
+}
+
+static bool model_is_file(const struct bn_run *r, struct bn_str *why)
+{
+    const char *path = r->model.model_name_or_path;
+
+    bn_str_addf(why, "model_name_or_path: '%s' is a file, not the folder of a"
+                     " Hugging Face model (burnish convert makes one)",
+                path != NULL ? path : "");
+    return path != NULL && bn_exists(path) && !bn_is_dir(path);
 }
 
 static bool output_is_model(const struct bn_run *r, struct bn_str *why)
@@ -433,10 +440,7 @@ static bool lora_random(const struct bn_run *r, struct bn_str *why)
            && r->model.init == BN_RUN_INIT_RANDOM;
 }
 
-static const struct rule {
-    const char *name, *key[6], *text;
-    bool (*broken)(const struct bn_run *r, struct bn_str *why);
-} rules[] = {
+const struct bn_rule bn_rules[] = {
     {"task", {"task"}, "task is given.", task_missing},
     {"output", {"output_dir"}, "A training run has an output_dir.",
      output_missing},
@@ -452,6 +456,8 @@ static const struct rule {
      random_config},
     {"random-only", {"config_name", "init_std", "init"},
      "config_name and init_std go with init: random only.", random_only},
+    {"model-folder", {"model_name_or_path"},
+     "model_name_or_path is a folder.", model_is_file},
     {"output-model", {"output_dir", "model_name_or_path"},
      "The folder of the model does not lie in output_dir.", output_is_model},
     {"orpo-data", {"data_format", "task"},
@@ -539,69 +545,4 @@ static const struct rule {
      "lora_r and adapter go with init: pretrained.", lora_random},
 };
 
-bool bn_conf_rule(size_t i, const char **name, const char **text)
-{
-    if (i >= BN_COUNT(rules))
-        return false;
-    *name = rules[i].name;
-    *text = rules[i].text;
-    return true;
-}
-
-/* Keys that only the other task looks at. */
-static void check_tasks(const struct bn_run *run, struct bn_problems *p)
-{
-    unsigned other = run->task == BN_RUN_TASK_SFT ? BN_CONF_ORPO
-                                                  : BN_CONF_SFT;
-    size_t n;
-    const struct bn_conf_key *keys = bn_conf_keys(&n);
-
-    for (size_t i = 0; i < n; i++)
-        if (keys[i].flags & other && run->origin->at[i].file != NULL)
-            bn_problem_add(p, run->origin->at[i],
-                           "%s is for task %s only, and the task is %s",
-                           keys[i].name,
-                           other == BN_CONF_ORPO ? "orpo" : "sft",
-                           other == BN_CONF_ORPO ? "sft" : "orpo");
-}
-
-/* True if every value that the rule looks at could be read; '*at' is where
- * the first of them was written, else where the run's keys begin. */
-static bool readable(const struct bn_run *run, const struct rule *r,
-                     struct bn_place *at)
-{
-    size_t n;
-    const struct bn_conf_key *keys = bn_conf_keys(&n);
-    const struct bn_run_origin *o = run->origin;
-
-    *at = o->top;
-    for (size_t i = BN_COUNT(r->key); i > 0; i--) {
-        if (r->key[i - 1] == NULL)
-            continue;
-        size_t k = (size_t)(bn_conf_find(r->key[i - 1]) - keys);
-        if (o->bad[k])
-            return false;
-        if (o->at[k].file != NULL)
-            *at = o->at[k];
-    }
-    return true;
-}
-
-void bn_run_rules(const struct bn_run *run, struct bn_problems *p)
-{
-    size_t n;
-    const struct bn_conf_key *task = bn_conf_find("task");
-    struct bn_str why = {0};
-
-    if (bn_run_written(run, "task")
-        && !run->origin->bad[task - bn_conf_keys(&n)])
-        check_tasks(run, p);
-    for (size_t i = 0; i < BN_COUNT(rules); i++) {
-        struct bn_place at;
-
-        bn_str_clear(&why);
-        if (readable(run, &rules[i], &at) && rules[i].broken(run, &why))
-            bn_problem_add(p, at, "%s", why.s);
-    }
-    bn_str_release(&why);
-}
+const size_t bn_nrules = BN_COUNT(bn_rules);

@@ -305,6 +305,24 @@ static int open_index(struct bn_tensors *ts, const char *path,
     return rc;
 }
 
+/* Weights of another kind in a folder without safetensors; NULL: none. */
+static const char *other_weights(const char *dir)
+{
+    static const char *const names[] = {
+        "pytorch_model.bin", "pytorch_model.bin.index.json",
+        "consolidated.00.pth", "consolidated.safetensors"};
+    const char *found = NULL;
+
+    for (size_t i = 0; i < BN_COUNT(names) && found == NULL; i++) {
+        char *path = bn_path_join(dir, names[i]);
+
+        if (bn_exists(path))
+            found = names[i];
+        free(path);
+    }
+    return found;
+}
+
 static int open_dir(struct bn_tensors *ts, const char *dir,
                     struct bn_err *err)
 {
@@ -320,9 +338,14 @@ static int open_dir(struct bn_tensors *ts, const char *dir,
         rc = map_file(ts, one, err);
     else if (has_index)
         rc = open_index(ts, index, err);
-    else
+    else {
+        const char *other = other_weights(dir);
+
         rc = bn_fail(err, BN_ERR_DATA, "'%s' holds neither "
-                     "model.safetensors nor %s", dir, index_name);
+                     "model.safetensors nor %s%s%s", dir, index_name,
+                     other != NULL ? "; burnish convert makes it of " : "",
+                     other != NULL ? other : "");
+    }
     free(one);
     free(index);
     return rc;

@@ -219,9 +219,15 @@ static void one_problem_each_alone(void **state)
         {RANDOM "config_name: c\ntokenizer_name_or_path: t\nadapter: a",
          "r:7:1: adapters on random weights make no sense: adapter needs"
          " init: pretrained"},
-        {SFT "model_name_or_path: o",
-         "r:2:1: output_dir is the folder of the model; it would be"
-         " overwritten"},
+        {"task: sft\noutput_dir: /dev\ntrain_file: t\nmodel_name_or_path: /dev",
+         "r:2:1: model_name_or_path lies in output_dir, which would be"
+         " written over"},
+        {"task: sft\noutput_dir: /\ntrain_file: t\nmodel_name_or_path: /dev",
+         "r:2:1: model_name_or_path lies in output_dir, which would be"
+         " written over"},
+        {SFT "model_name_or_path: /dev/null",
+         "r:4:1: model_name_or_path: '/dev/null' is a file, not the folder of"
+         " a Hugging Face model (burnish convert makes one)"},
         {MODEL "data_format: preference",
          "r:5:1: preference data needs task: orpo"},
         {MODEL "assistant_only_loss: true\ndata_format: alpaca",
