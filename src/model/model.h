@@ -90,7 +90,7 @@ struct bn_model {
     struct bn_mat head; /* the embedding's memory if tied */
     float *g_head;
     int max_pos; /* rows of the RoPE tables */
-    float *cosine, *sine; /* NULL with dynamic RoPE: see struct bn_acts */
+    float *cosine, *sine; /* no rows with dynamic RoPE: see bn_acts */
 };
 
 /* Bytes that bn_model_create takes from its arena. adapter NULL: none. */

@@ -34,8 +34,6 @@ static void carve(struct bn_model *m, struct bn_arena *a, bool training)
         bn_shard_carve(m->shard, a);
     else if (training)
         *g = bn_arena_get(a, n * sizeof(float));
-    if (r == 0)
-        return;
     m->cosine = bn_arena_get(a, r * sizeof(float));
     m->sine = bn_arena_get(a, r * sizeof(float));
 }
