@@ -4,8 +4,8 @@
  *     rank die R            rank R kills itself while the others wait
  *     rank told R           the others are told that rank R failed
  *     rank drop R           rank R leaves one sum out, and is found out
- *     rank absent R 8 T     rank R comes to the boot 8 seconds late (NCCL)
- *     rank unmade R 8 T     and here to the making of the world (NCCL)
+ *     rank absent R S T     rank R comes to the boot S seconds late (NCCL)
+ *     rank unmade R S T     and here to the making of the world (NCCL)
  * Built with BN_EMU: the same over NCCL on emulated devices, with buffers in
  * host memory or, with BN_RANK_DEVICE=1, in the device's.
  */
@@ -359,6 +359,7 @@ static int sums(struct bn_comm *w, int times, struct bn_err *err)
 static int victim = -1;
 #ifdef BN_EMU
 static const char *mode;
+static unsigned late;
 #endif
 
 static void where(void *arg, int rank, char *out)
@@ -418,12 +419,12 @@ static struct bn_comm *world(const struct bn_boot_info *info,
 
     bool me = victim == info->rank;
     if (me && strcmp(mode, "absent") == 0)
-        sleep(8);
+        sleep(late);
     if (dev == NULL || (info->rank == 0 && bn_nccl_id(&id, err) < 0)
         || bn_boot_bcast(boot, &id, sizeof(id), err) < 0)
         return NULL;
     if (me && strcmp(mode, "unmade") == 0)
-        sleep(8);
+        sleep(late);
     struct bn_comm *c = bn_comm_nccl(&id, &o, dev, err);
     return c != NULL && getenv("BN_RANK_DEVICE") != NULL
                ? over_device(c, dev)
@@ -456,6 +457,7 @@ int main(int argc, char **argv)
     victim = argc > 2 ? atoi(argv[2]) : -1;
 #ifdef BN_EMU
     mode = argv[1];
+    late = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 #endif
     if (strcmp(argv[1], "told") == 0)
         told = victim;
