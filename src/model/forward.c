@@ -30,12 +30,13 @@ static void upload_rope(struct bn_model *m, struct bn_acts *a,
 {
     const struct bn_ops *op = &m->dev->op;
     size_t n = (size_t)b->ntok, h = (size_t)m->cfg.head_dim / 2;
-    float *cosine = a->host_rope, *sine = cosine + n * h;
 
     if (m->cfg.rope.type != BN_ROPE_DYNAMIC) {
         op->from_host(m->dev, a->pos, BN_I32, b->pos, BN_I32, n);
         return;
     }
+    float *cosine = a->host_rope, *sine = cosine + n * h;
+
     bn_rope_rows(&m->cfg, b->ntok, b->pos, b->span, cosine, sine);
     for (int i = 0; i < b->ntok; i++)
         a->host_row[i] = i;
