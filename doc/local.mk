@@ -3,7 +3,8 @@ EXTRA_DIST += doc/ARCHITECTURE.md doc/HACKING.md doc/CUDA-KERNELS.md \
 	doc/PERFORMANCE.md doc/GUIDE.md \
 	doc/formats/asha.md \
 	doc/formats/checkpoint.md doc/formats/metrics.md \
-	doc/formats/phase.md doc/formats/score.md doc/formats/sweep.md doc/formats/tokens.md \
+	doc/formats/phase.md doc/formats/score.md \
+	doc/formats/sweep.md doc/formats/tokens.md \
 	kernels/cuda/table.sh
 
 # Manual pages and completion come from what the programs say to --help, which

@@ -204,13 +204,14 @@ static int all_meshes(const struct job *j, struct bn_err *err)
                               "%g GiB", n, j->a->memory_gib);
 }
 
-static bool in_range(const struct args *a, const char **wrong)
+/* The option whose number is out of range; NULL: none. */
+static const char *out_of_range(const struct args *a)
 {
-    *wrong = a->ranks < 0 || a->ranks > 1 << 20 ? "--ranks"
-             : a->longest < 0 || a->longest > INT32_MAX ? "--longest"
-             : a->memory_gib < 0 || a->memory_gib > 1 << 20 ? "--memory"
-                                                            : NULL;
-    return *wrong == NULL;
+    if (a->ranks < 0 || a->ranks > 1 << 20)
+        return "--ranks";
+    if (a->longest < 0 || a->longest > INT32_MAX)
+        return "--longest";
+    return a->memory_gib < 0 || a->memory_gib > 1 << 20 ? "--memory" : NULL;
 }
 
 int bn_cmd_plan(int argc, char **argv)
@@ -228,7 +229,6 @@ int bn_cmd_plan(int argc, char **argv)
         {0},
     };
     struct bn_err err;
-    const char *wrong;
     int status = BN_ERR_USAGE, rc;
 
     if (bn_opts_parse(opts, argc, argv, &a.words, &err) < 0)
@@ -240,7 +240,8 @@ int bn_cmd_plan(int argc, char **argv)
     }
     if (a.words.n != 1)
         return bn_cmd_usage("plan", "one run file is expected");
-    if (!in_range(&a, &wrong))
+    const char *wrong = out_of_range(&a);
+    if (wrong != NULL)
         return bn_cmd_usage("plan", "%s is out of range", wrong);
     struct bn_run *run = bn_run_args_load(&a.run, a.words.v[0], 0, &status);
     if (run != NULL) {

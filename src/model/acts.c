@@ -176,6 +176,8 @@ static void rope_rows(struct bn_acts *a, const struct bn_model *m,
     a->sine = stats(l, h);
     a->host_rope = BN_NEWN(float, 2 * l->n * (size_t)h);
     a->host_row = BN_NEWN(int32_t, l->n);
+    for (size_t i = 0; i < l->n; i++)
+        a->host_row[i] = (int32_t)i;
 }
 
 void bn_acts_init(struct bn_acts *a, const struct bn_model *m,

@@ -38,8 +38,6 @@ static void upload_rope(struct bn_model *m, struct bn_acts *a,
     float *cosine = a->host_rope, *sine = cosine + n * h;
 
     bn_rope_rows(&m->cfg, b->ntok, b->pos, b->span, cosine, sine);
-    for (int i = 0; i < b->ntok; i++)
-        a->host_row[i] = i;
     op->from_host(m->dev, a->pos, BN_I32, a->host_row, BN_I32, n);
     op->from_host(m->dev, a->cosine, BN_F32, cosine, BN_F32, n * h);
     op->from_host(m->dev, a->sine, BN_F32, sine, BN_F32, n * h);

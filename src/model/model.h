@@ -186,8 +186,8 @@ struct bn_acts {
     int rows; /* of the residual stream that this rank holds (seq.h) */
     int32_t *ids, *pos; /* pos: rows of the tables of rope */
     float *cosine, *sine; /* the model's; dynamic RoPE: a row a token */
-    float *host_rope;  /* both, and rows 0, 1, ... of them; dynamic RoPE */
-    int32_t *host_row;
+    float *host_rope;  /* both; dynamic RoPE */
+    int32_t *host_row; /* 0, 1, ...: the rows of them */
     struct bn_attn_seg *seg;
     const struct bn_attn_seg *host_seg; /* borrowed from the batch */
     /* Not NULL: forward only; keys and values go into the cache, and segments

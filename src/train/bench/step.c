@@ -149,26 +149,21 @@ static bool next_pair(const char **at, int *p, int *c, int *r)
     return true;
 }
 
-/* The examples, without their tokens: how many, their longest prompt, and
- * their tokens in all. */
-static int list_examples(const struct opts *o, struct bn_example **ex,
-                         int *longest, size_t *total)
+/* The examples, how long each part of them is and no more. */
+static int list_examples(const struct opts *o, struct bn_example **ex)
 {
     int n = 0, p, c, r;
     const char *at = o->pairs;
 
-    *ex = BN_NEWN(struct bn_example, o->pairs != NULL ? strlen(o->pairs)
-                                                      : (size_t)o->batch);
-    *longest = o->pairs != NULL ? 0 : o->length;
-    *total = o->pairs != NULL ? 0 : (size_t)o->length * (size_t)o->batch;
-    for (; at == NULL && n < o->batch; n++)
-        (*ex)[n] = (struct bn_example){.index = n, .n = o->length};
-    for (; at != NULL && next_pair(&at, &p, &c, &r); n++) {
-        (*ex)[n] = (struct bn_example){
-            .index = n, .n = p, .nchosen = c, .nrejected = r};
-        *longest = p > *longest ? p : *longest;
-        *total += (size_t)(p + c + r);
-    }
+    *ex = BN_NEWN(struct bn_example, at != NULL ? strlen(at)
+                                                : (size_t)o->batch);
+    if (at == NULL)
+        for (; n < o->batch; n++)
+            (*ex)[n] = (struct bn_example){.index = n, .n = o->length};
+    else
+        for (; next_pair(&at, &p, &c, &r); n++)
+            (*ex)[n] = (struct bn_example){
+                .index = n, .n = p, .nchosen = c, .nrejected = r};
     return n;
 }
 
@@ -179,12 +174,15 @@ static void make_batch(struct bench *x, int vocab)
     const struct opts *o = &x->o;
     struct bn_example *ex;
     struct bn_err err;
-    size_t total;
-    int longest, n = list_examples(o, &ex, &longest, &total);
-    int32_t *ids = tokens(o, total, vocab), *at = ids;
-    uint8_t *mask = bn_malloc((size_t)longest);
+    size_t total = 0;
+    int n = list_examples(o, &ex);
 
-    memset(mask, 1, (size_t)longest);
+    for (int i = 0; i < n; i++)
+        total += (size_t)(ex[i].n + ex[i].nchosen + ex[i].nrejected);
+    int32_t *ids = tokens(o, total, vocab), *at = ids;
+    uint8_t *mask = bn_malloc(total); /* one for all: as long as any */
+
+    memset(mask, 1, total);
     mask[0] = 0;
     for (int i = 0; i < n; i++) {
         ex[i].ids = at;
@@ -219,9 +217,10 @@ static int largest(const struct bn_batch *b)
 static void carve(struct bench *x, struct bn_arena *a)
 {
     int rows = bn_head_chunk_rows(x->m, (size_t)128 << 20);
+    int one = x->o.pairs != NULL ? largest(&x->b) : 0;
 
-    if (x->o.pairs != NULL && largest(&x->b) > rows)
-        rows = largest(&x->b);
+    if (one > rows)
+        rows = one;
     if (rows > x->b.nscore)
         rows = x->b.nscore;
     struct bn_acts_size size = {x->b.ntok, x->b.nseg, x->b.ntok,
