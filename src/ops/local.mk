@@ -6,11 +6,13 @@ src_ops_libops_a_SOURCES = src/ops/ops.h src/ops/cpu.h src/ops/dev.c \
 OPS_LIBS = src/ops/libops.a $(KERNEL_LIBS) $(ONEDNN_LIBS)
 
 if HAVE_CMOCKA
-OPS_TESTS = src/ops/test/cpu.t
+OPS_TESTS = src/ops/test/cpu.t src/ops/test/slopes.t
 check_PROGRAMS += $(OPS_TESTS)
 TESTS += $(OPS_TESTS)
 src_ops_test_cpu_t_SOURCES = src/ops/test/cpu.c
 src_ops_test_cpu_t_LDADD = $(OPS_LIBS) $(CMOCKA_LIBS)
+src_ops_test_slopes_t_SOURCES = src/ops/test/slopes.c
+src_ops_test_slopes_t_LDADD = $(OPS_LIBS) $(CMOCKA_LIBS)
 endif
 
 # The CUDA back end: for devices, for the emulator (tests), or absent
