@@ -35,8 +35,9 @@ static double per_cycle(enum bn_dtype t, const char **name)
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool wide = __builtin_cpu_supports("avx512f");
-    /* The first AMD family with AVX-512 does it in halves. */
-    bool halves = wide && __builtin_cpu_is("amdfam19h");
+    /* The first of AMD's with AVX2, and with AVX-512, do it in halves. */
+    bool halves = wide ? __builtin_cpu_is("amdfam19h") != 0
+                       : __builtin_cpu_is("znver1") != 0;
 
     if (t == BN_BF16 && __builtin_cpu_supports("avx512bf16")) {
         *name = "AVX512_BF16";
@@ -44,7 +45,7 @@ static double per_cycle(enum bn_dtype t, const char **name)
     }
     if (wide || __builtin_cpu_supports("avx2")) {
         *name = wide ? "AVX-512" : "AVX2";
-        return wide && !halves ? 64 : 32;
+        return (wide ? 64 : 32) / (halves ? 2 : 1);
     }
     *name = "SSE";
     return 8;
