@@ -4,7 +4,8 @@ KERNEL_H = kernels/segment.h kernels/number.h kernels/dropout.h \
 	kernels/rmsnorm.h kernels/headnorm.h kernels/rope.h kernels/attn.h \
 	kernels/swiglu.h kernels/head.h kernels/adamw.h kernels/sqnorm.h \
 	kernels/rows.h kernels/loss.h kernels/score.h kernels/sample.h \
-	kernels/add.h kernels/cast.h kernels/gemm.h
+	kernels/add.h kernels/cast.h kernels/gemm.h \
+	kernels/peak.h
 
 noinst_LIBRARIES += kernels/ref/libkref.a
 kernels_ref_libkref_a_SOURCES = $(KERNEL_H) kernels/ref/ref.h \
@@ -26,7 +27,7 @@ KCPU_FILES = $(KERNEL_H) kernels/cpu/cpu.h kernels/cpu/norm.h \
 	kernels/cpu/swiglu.c \
 	kernels/cpu/head.c kernels/cpu/adamw.c kernels/cpu/sqnorm.c \
 	kernels/cpu/rows.c kernels/cpu/sample.c kernels/cpu/add.c kernels/cpu/cast.c \
-	kernels/cpu/gemm.c
+	kernels/cpu/gemm.c kernels/cpu/peak.c
 KCPU_CFLAGS = $(AM_CFLAGS) -fno-math-errno -fno-trapping-math \
 	-Wno-pass-failed
 

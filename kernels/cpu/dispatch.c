@@ -14,6 +14,7 @@
 #include "kernels/gemm.h"
 #include "kernels/head.h"
 #include "kernels/headnorm.h"
+#include "kernels/peak.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 #include "kernels/rows.h"
@@ -212,4 +213,10 @@ DECLARE(sample_work);
 size_t bn_sample_work_cpu(int vocab, int rows)
 {
     return CHOOSE(sample_work)(vocab, rows);
+}
+
+DECLARE(peak);
+double bn_peak_cpu(enum bn_dtype t)
+{
+    return CHOOSE(peak)(t);
 }

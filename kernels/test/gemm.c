@@ -1,6 +1,10 @@
 #include "config.h"
+#include "base/clock.h"
 #include "kernels/gemm.h"
+#include "kernels/peak.h"
 #include "kernels/test/check.h"
+
+#include <omp.h>
 
 enum { THREADS = 3 };
 static void *work;
@@ -123,10 +127,59 @@ static void agrees_with_the_reference(void **state)
     assert_true(halved > 100);
 }
 
+/* FLOP/s of a product that stays in the cache. */
+static double speed(enum bn_dtype t)
+{
+    enum { SIZE = 192 };
+    struct buf a = buf_random(t, SIZE * SIZE, 0, 1);
+    struct buf b = buf_random(t, SIZE * SIZE, 0, 1);
+    struct buf c = buf_new(BN_F32, SIZE * SIZE, 0);
+    struct bn_gemm g = {.t = t, .tc = BN_F32, .m = SIZE, .n = SIZE, .k = SIZE,
+                        .a = a.p, .b = b.p, .c = c.p, .lda = SIZE,
+                        .ldb = SIZE, .ldc = SIZE, .threads = 1, .work = work};
+    double began = bn_now();
+
+    bn_gemm_cpu(&g);
+    double seconds = bn_now() - began;
+    buf_free(&a);
+    buf_free(&b);
+    buf_free(&c);
+    return 2.0 * SIZE * SIZE * SIZE / seconds;
+}
+
+/* Both are the best of several, in turn: other work slows both. */
+static void peak_is_above_a_product(enum bn_dtype t)
+{
+    double peak = 0, product = 0;
+
+    for (int i = 0; i < 8; i++) {
+        double p = bn_peak_cpu(t), s = speed(t);
+
+        peak = p > peak ? p : peak;
+        product = s > product ? s : product;
+    }
+    if (!(product < 1.2 * peak))
+        fail_msg("%s: a product at %.3g FLOP/s, the peak is %.3g",
+                 bn_cpu_isa_name(bn_cpu_isa()), product, peak);
+#ifndef BN_SANITIZED /* there products are slow */
+    if (!(product > peak / 8))
+        fail_msg("%s: a product at %.3g FLOP/s only, the peak is %.3g",
+                 bn_cpu_isa_name(bn_cpu_isa()), product, peak);
+#endif
+}
+
+static void the_peak_is_that_of_this_machine(void **state)
+{
+    (void)state;
+    omp_set_num_threads(1);
+    check_all(peak_is_above_a_product);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_reference),
+        cmocka_unit_test(the_peak_is_that_of_this_machine),
     };
     size_t most = 0;
 

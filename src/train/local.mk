@@ -90,7 +90,7 @@ src_train_test_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bn_mesh_split \
 	-Wl,--wrap=bn_optim_reduce -Wl,--wrap=bn_later_allgather \
 	-Wl,--wrap=bn_head_queue
 
-src_train_bench_bench_step_LDADD = $(CKPT_LIBS) $(DATA_LIBS)
+src_train_bench_bench_step_LDADD = $(TRAIN_LIBS) $(DEVICE_LIBS)
 
 # Whole steps on a GPU (jobs/gpu-check.sh); over the emulator to see that it runs
 check_PROGRAMS += src/train/bench/bench-cuda-step-emu

@@ -5,9 +5,8 @@
 #include "ops/ops.h"
 
 /* FLOP/s of products of type t on this device at best, 0 if not known; 'how'
- * gets the way it was found. A GPU: its data sheet, dense. A CPU: threads x
- * highest clock x FLOPs a cycle of the widest vectors it has (two fused
- * multiply-adds a cycle; bf16 counts as F32 without AVX512_BF16 or AMX). */
+ * gets the way it was found. A GPU: its data sheet, dense. A CPU: what
+ * multiply-adds on registers reach now (kernels/peak.h). */
 double bn_peak_flops(const struct bn_dev *d, enum bn_dtype t, char *how,
                      size_t size);
 

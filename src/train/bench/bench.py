@@ -304,6 +304,9 @@ def against_torch(name, folder, dtype, target):
     tokens = last["tokens"]
     report(f"sft-{name}-{short}", b.best() / a.best(), target,
            tokens / a.best(), tokens / b.best(), "tokens/s")
+    least = last["peak_seconds"]
+    note(f"multiply-adds at this processor's peak take {least:.4g} s a step: "
+         f"at most {b.best() / least:.2f} times as fast as PyTorch")
     floor = last["floor_seconds"]
     report(f"floor-{name}-{short}", floor / a.best(),
            0.70 if short == "fp32" else 0.60, a.best(), floor, "s")

@@ -12,7 +12,8 @@
  * step (seconds, loss) and a last one: page faults a step after step 2, peak
  * memory, tokens. With --wait a line on standard input starts each step, so
  * that two programs can take turns, and its end ends the steps. --floor: the
- * least time of a step's matrix products, measured after the steps.
+ * least time of a step's matrix products and what the processor's peak leaves
+ * of the whole step, measured after the steps.
  */
 #include "config.h"
 #include "base/clock.h"
@@ -24,6 +25,8 @@
 #include "model/init.h"
 #include "ops/floor.h"
 #include "optim/adamw.h"
+#include "train/peak.h"
+#include "train/trainer.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -332,6 +335,15 @@ static double floor_seconds(struct bench *x)
     return s;
 }
 
+/* A step can take no less, whoever takes it. */
+static double peak_seconds(struct bench *x)
+{
+    char how[96];
+
+    return bn_batch_flops(&x->m->cfg, NULL, &x->b)
+           / bn_peak_flops(x->dev, x->o.t, how, sizeof(how));
+}
+
 static long faults(void)
 {
     struct rusage r;
@@ -374,7 +386,8 @@ int main(int argc, char **argv)
     printf("{\"faults_a_step\":%.1f,\"peak_bytes\":%ld,\"tokens\":%d", each,
            r.ru_maxrss * 1024, x.b.ntok);
     if (x.o.floor)
-        printf(",\"floor_seconds\":%.6f", floor_seconds(&x));
+        printf(",\"floor_seconds\":%.6f,\"peak_seconds\":%.6f",
+               floor_seconds(&x), peak_seconds(&x));
     printf("}\n");
     return 0;
 }
