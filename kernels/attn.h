@@ -23,7 +23,7 @@ struct bn_attn {
     int ldq, ldk, ldv, ldo;
     int nq, nkv; /* rows of q, and of k and v */
     int heads, kv_heads, hd;
-    float scale;
+    float scale; /* > 0 */
     int window; /* keys seen, the query's own included; 0: all */
     const struct bn_attn_seg *host_seg; /* the same list in host memory ... */
     const struct bn_attn_seg *seg;      /* ... and in the device's */

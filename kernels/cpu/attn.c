@@ -18,23 +18,21 @@ size_t BN_CPU(attn_work)(const struct bn_attn *a)
     return forward > backward ? forward : backward;
 }
 
-/* Turn a row of scores into weights exp(score - top), where top is the
- * greatest so far; returns what earlier weights must be multiplied by. */
-BN_INLINE float row_weights(float *s, int lo, int hi, int n, float scale,
+/* Turn a row of scores into weights 2^(by score - top), where top is the
+ * greatest of by score so far; returns what earlier weights must be multiplied
+ * by. */
+BN_INLINE float row_weights(float *s, int lo, int hi, int n, float by,
                             float *top, float *sum)
 {
-    float t = *top, before = t, add = 0;
+    float before = *top, add = 0;
 
-    if (lo == 0 && hi == n) {
+    if (lo > 0 || hi < n) {
 #pragma omp simd
         for (int j = 0; j < n; j++)
-            s[j] *= scale;
-    } else {
-#pragma omp simd
-        for (int j = 0; j < n; j++)
-            s[j] = j >= lo && j < hi ? s[j] * scale : -INFINITY;
+            s[j] = j >= lo && j < hi ? s[j] : -INFINITY;
     }
-    t = row_max(s, n, t);
+    float t = row_max(s, n, -INFINITY) * by;
+    t = t > before ? t : before;
     if (t == -INFINITY) { /* nothing seen yet; NaN scores go on */
         for (int j = 0; j < n; j++)
             s[j] = s[j] == -INFINITY ? 0 : s[j];
@@ -42,12 +40,12 @@ BN_INLINE float row_weights(float *s, int lo, int hi, int n, float scale,
     }
 #pragma omp simd reduction(+ : add)
     for (int j = 0; j < n; j++) {
-        float p = bn_cpu_exp(s[j] - t);
+        float p = bn_cpu_exp2_low(s[j] * by - t);
 
         s[j] = p;
         add += p;
     }
-    float keep = before == t ? 1 : bn_cpu_exp(before - t);
+    float keep = before == t ? 1 : bn_cpu_exp2_low(before - t);
     *top = t;
     *sum = *sum * keep + add;
     return keep;
@@ -56,7 +54,7 @@ BN_INLINE float row_weights(float *s, int lo, int hi, int n, float scale,
 /* All rows of a block: weights in place or, as bf16, in 'narrow'; earlier
  * sums 'out' are scaled to the new top. */
 BN_INLINE void block_weights(enum bn_dtype t, float *s, uint16_t *narrow,
-                             const struct seen *b, float scale, float *top,
+                             const struct seen *b, float by, float *top,
                              float *sum, float *out, int ld)
 {
     for (int r = 0; r < b->rows; r++) {
@@ -67,7 +65,7 @@ BN_INLINE void block_weights(enum bn_dtype t, float *s, uint16_t *narrow,
         seen_keys(b, r / TILE_M * TILE_M, &lo, &hi);
         n = (hi + 31) / 32 * 32;
         float keep =
-            row_weights(row, b->lo[r], b->hi[r], n, scale, &top[r], &sum[r]);
+            row_weights(row, b->lo[r], b->hi[r], n, by, &top[r], &sum[r]);
         if (tile_pairs(t))
             row_narrow(narrow + r * ATTN_LD, row, n);
         if (keep != 1) {
@@ -138,7 +136,7 @@ BN_INLINE void job_keys(enum bn_dtype t, struct job *j, const struct way *w,
 
             block_scores(t, j->w.s, j->w.q + block * j->copied, j->w.k, &b,
                          a->hd);
-            block_weights(t, j->w.s, j->w.narrow, &b, a->scale,
+            block_weights(t, j->w.s, j->w.narrow, &b, a->scale * BN_CPU_LOG2E,
                           j->w.top + block * ATTN, j->w.sum + block * ATTN, out,
                           hp);
             block_sum(t, out, hp, true,
@@ -147,6 +145,8 @@ BN_INLINE void job_keys(enum bn_dtype t, struct job *j, const struct way *w,
         }
     }
 }
+
+#define LN2 0x1.62e43p-1f
 
 /* Divide by the sums and store. */
 BN_INLINE void job_store(enum bn_dtype t, struct job *j)
@@ -163,7 +163,7 @@ BN_INLINE void job_store(enum bn_dtype t, struct job *j)
             const float *out = j->w.out + at * hp;
 
             a->lse[(size_t)(j->head + h) * a->nq + q] =
-                sum == 0 ? -INFINITY : j->w.top[at] + logf(sum);
+                sum == 0 ? -INFINITY : j->w.top[at] * LN2 + logf(sum);
 #pragma omp simd
             for (int c = 0; c < a->hd; c++)
                 bn_put(t, a->o, to + c, out[c] * by);

@@ -19,16 +19,16 @@ struct job {
 };
 
 /* Weights and dS of a row from its scores s and dp = d_o . v: s becomes the
- * weights, dp dS, both 0 where nothing is seen. */
-BN_INLINE void row_slopes(float *s, float *dp, int lo, int hi, float scale,
-                          float lse, float d)
+ * weights 2^(by s - lse), dp dS, both 0 where nothing is seen. */
+BN_INLINE void row_slopes(float *s, float *dp, int lo, int hi, float by,
+                          float scale, float lse, float d)
 {
     int n = (hi + 15) / 16 * 16;
 
     if (lo == 0 && hi == ATTN) {
 #pragma omp simd
         for (int j = 0; j < ATTN; j++) {
-            float p = bn_cpu_exp(s[j] * scale - lse);
+            float p = bn_cpu_exp2_low(s[j] * by - lse);
 
             s[j] = p;
             dp[j] = p * (dp[j] - d) * scale;
@@ -38,7 +38,7 @@ BN_INLINE void row_slopes(float *s, float *dp, int lo, int hi, float scale,
 #pragma omp simd
     for (int j = 0; j < n; j++) {
         bool in = j >= lo && j < hi;
-        float p = in ? bn_cpu_exp(s[j] * scale - lse) : 0;
+        float p = in ? bn_cpu_exp2_low(s[j] * by - lse) : 0;
 
         s[j] = p;
         dp[j] = in ? p * (dp[j] - d) * scale : 0;
@@ -57,7 +57,8 @@ BN_INLINE void block_slopes(enum bn_dtype t, const struct backward_work *w,
     for (int r = 0; r < b->rows; r++) {
         float *s = w->s + r * ATTN_LD, *dp = w->dp + r * ATTN_LD;
 
-        row_slopes(s, dp, b->lo[r], b->hi[r], scale, lse[r], d[r]);
+        row_slopes(s, dp, b->lo[r], b->hi[r], scale * BN_CPU_LOG2E, scale,
+                   lse[r] * BN_CPU_LOG2E, d[r]);
         if (!tile_pairs(t))
             continue;
         ds[r & 1] = w->narrow + r * ATTN_LD;

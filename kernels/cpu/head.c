@@ -20,7 +20,7 @@ static void row_sums(const float *x, int cols, float top, float *sum,
 
 #pragma omp simd reduction(+ : s1, all1)
         for (int v = from; v < to; v++) {
-            s1 += bn_cpu_exp(x[v] - top);
+            s1 += bn_cpu_exp_low(x[v] - top);
             all1 += x[v];
         }
         s += s1;
@@ -66,7 +66,7 @@ BN_INLINE void row_grad(enum bn_dtype t, void *dlogits, size_t out,
 
 #pragma omp simd
         for (int v = 0; v < n; v++)
-            d[v] = spread - all * bn_cpu_exp(x[from + v] - lse);
+            d[v] = spread - all * bn_cpu_exp_low(x[from + v] - lse);
         for (int e = 0; e < count; e++)
             if (target[e] >= from && target[e] < from + n)
                 d[target[e] - from] += own * g[e];

@@ -121,7 +121,8 @@ BN_INLINE void pack_rows16(enum bn_dtype t, tile_unit *to, int width, int rows,
 }
 #endif
 
-/* Units past the end of a panel that packing may spoil. */
+/* Units past the end of a panel that packing may spoil (none if its width is
+ * a multiple of 16). */
 enum { PACK_SLACK = 16 };
 
 /* One panel of 'width' rows (count of them there, the rest 0), each row k
@@ -143,26 +144,25 @@ BN_INLINE void pack_rows(enum bn_dtype t, tile_unit *to, int width,
         pack_rows16(t, to + r, width, rows, count - r, from + r * ld * size,
                     ld * size, turned);
 #endif
-    for (int r = 0; r < width; r += 4) {
-        const char *r0 = from + r * ld * size;
-        int done = turned;
+    /* From the last rows on: what four lanes store past a narrow panel's step
+     * is then overwritten. */
+    for (int r = (width - 1) / 4 * 4; r >= 0; r -= 4) {
+        int high = width - r < 4 ? width - r : 4, done = turned;
+        const char *row[4];
 
-        if (r + 4 <= count) {
-            const char *r1 = r0 + ld * size, *r2 = r1 + ld * size;
-            const char *r3 = r2 + ld * size;
-
+        for (int q = 0; q < 4; q++)
+            row[q] = from + (r + (q < high ? q : 0)) * ld * size;
+        if (r + high <= count)
             for (; done < whole; done += 4)
-                pack_turn(
-                    to + (size_t)done * width + r, width,
-                    pack_load(t, r0, done * per), pack_load(t, r1, done * per),
-                    pack_load(t, r2, done * per), pack_load(t, r3, done * per));
-        }
+                pack_turn(to + (size_t)done * width + r, width,
+                          pack_load(t, row[0], done * per),
+                          pack_load(t, row[1], done * per),
+                          pack_load(t, row[2], done * per),
+                          pack_load(t, row[3], done * per));
         for (; done < (k + per - 1) / per; done++)
-            for (int q = r; q < r + 4; q++)
-                to[(size_t)done * width + q] =
-                    q < count
-                        ? pack_unit(t, from + q * ld * size, 1, done * per, k)
-                        : 0;
+            for (int q = 0; q < high; q++)
+                to[(size_t)done * width + r + q] =
+                    r + q < count ? pack_unit(t, row[q], 1, done * per, k) : 0;
     }
 }
 

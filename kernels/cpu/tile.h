@@ -15,7 +15,7 @@
 #if defined(__AVX512F__)
 enum { TILE_M = 12, TILE_V = 2, TILE_LANES = 16 };
 #elif defined(__AVX__)
-enum { TILE_M = 4, TILE_V = 3, TILE_LANES = 8 };
+enum { TILE_M = 6, TILE_V = 2, TILE_LANES = 8 };
 #else
 enum { TILE_M = 4, TILE_V = 2, TILE_LANES = 4 };
 #endif
