@@ -1,6 +1,7 @@
 # doc
+dist_doc_DATA = README.md LICENSE doc/GUIDE.md
 EXTRA_DIST += doc/ARCHITECTURE.md doc/HACKING.md doc/CUDA-KERNELS.md \
-	doc/PERFORMANCE.md doc/GUIDE.md \
+	doc/PERFORMANCE.md \
 	doc/formats/asha.md \
 	doc/formats/checkpoint.md doc/formats/metrics.md \
 	doc/formats/phase.md doc/formats/score.md \

@@ -70,9 +70,10 @@ BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \
 
 # Against other implementations, each in a throw-away environment: not part
 # of 'check', since they install what they compare with.
-PEERS += t/peers/tokenizers.sh t/peers/trl.sh t/peers/peft.sh
+PEERS += t/peers/tokenizers.sh t/peers/trl.sh t/peers/peft.sh \
+	t/peers/tensorboard.sh
 EXTRA_DIST += $(PEERS) t/peers/venv.sh t/peers/compare_ids.py \
-	t/peers/lora.py t/peers/masks.py \
+	t/peers/curves.py t/peers/lora.py t/peers/masks.py \
 	t/peers/orpo_steps.py t/peers/scores.py
 .PHONY: check-peers
 check-peers: all
