@@ -55,13 +55,14 @@ SHARNESS_TESTS = \
 	t/issues/t2900-asha-half-line.t \
 	t/issues/t4900-dynamic-rope.t \
 	t/issues/t4930-own-model.t \
+	t/issues/t4940-progress.t \
 	t/issues/t7900-no-whole-checkpoint.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
 	t/ranks/kill.py t/ranks/lib.sh \
 	t/generate/chain.py t/generate/evaluate.py t/golden/trajectory.py \
 	t/layers.awk t/features.py t/lora.py t/observe.py t/resume.py \
-	t/talk.py t/tb-read.py t/tiny.py \
+	t/talk.py t/tb-read.py t/terminal.py t/tiny.py \
 	$(SHARNESS_TESTS) \
 	t/bad/cases.py $(BAD_TABLES)
 BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \

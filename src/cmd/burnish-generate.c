@@ -349,7 +349,7 @@ static int answer(struct job *j, struct bn_err *err)
     if (j->stream)
         sink.text = on_text;
     else
-        bn_progress_begin("generate", j->prompts.n, 30);
+        bn_progress_begin("generate", 0, j->prompts.n, 30);
     j->line = BN_NEWN(char *, j->prompts.n + 1);
     rc = bn_generate(&j->g, &j->conf, j->prompts.v, j->prompts.n, &sink,
                      &stats, err);

@@ -181,7 +181,7 @@ static int run(struct pipeline *p, int threads, struct bn_err *err)
     p->start = bn_now();
     p->progress = !p->recipe->o->quiet && total >= 1000000;
     if (p->progress)
-        bn_progress_begin("tokenize MB", total / 1000000, 30);
+        bn_progress_begin("tokenize MB", 0, total / 1000000, 30);
     bn_parallel(threads, work, p);
     if (p->progress)
         bn_progress_end();

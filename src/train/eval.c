@@ -109,6 +109,28 @@ static int asked_to_stop(const struct bn_trainer *t, bool *stopped,
     return 0;
 }
 
+/* As many rounds on every rank; the last may have nothing for some. */
+static int rounds(struct bn_trainer *t, const struct share *s,
+                  const struct bn_head_job *job, bool *stopped,
+                  struct bn_err *err)
+{
+    uint64_t first;
+
+    for (uint64_t i = 0; i * s->ranks * s->batch < s->n; i++) {
+        int n = batch_at(s, i, &first);
+
+        bn_observe_poll();
+        if (asked_to_stop(t, stopped, err) < 0)
+            return -1;
+        if (*stopped)
+            break;
+        if (n > 0 && one(t, first, n, job, err) < 0)
+            return -1;
+        bn_progress_update(first + (uint64_t)n, NULL);
+    }
+    return 0;
+}
+
 int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
                     bool *stopped, struct bn_err *err)
 {
@@ -120,29 +142,17 @@ int bn_trainer_eval(struct bn_trainer *t, double *metrics, double *examples,
         .smoothing = t->smoothing, /* as transformers' Trainer does */
         .metrics = metrics,
     };
-    uint64_t first;
 
     memset(metrics, 0, BN_LOSS_MAX_KEYS * sizeof(*metrics));
     denominators(t, s.n);
     *examples = t->eval_denom.examples;
     *stopped = false;
     if (t->mesh->world->rank == 0)
-        bn_progress_begin("evaluate", s.n, 30);
-    /* As many rounds on every rank; the last may have nothing for some. */
-    for (uint64_t i = 0; i * s.ranks * s.batch < s.n; i++) {
-        int n = batch_at(&s, i, &first);
+        bn_progress_begin("evaluate", 0, s.n, 30);
+    int rc = rounds(t, &s, &job, stopped, err);
 
-        bn_observe_poll();
-        if (asked_to_stop(t, stopped, err) < 0)
-            return -1;
-        if (*stopped)
-            break;
-        if (n > 0 && one(t, first, n, &job, err) < 0)
-            return -1;
-        bn_progress_update(first + (uint64_t)n, NULL);
-    }
     bn_progress_end();
-    if (*stopped)
-        return 0;
+    if (rc < 0 || *stopped)
+        return rc;
     return sum(t->mesh, metrics, err);
 }

@@ -392,7 +392,8 @@ static int train(struct loop *l, struct bn_err *err)
     if (owed && evaluate(l, done, err) < 0)
         return -1;
     if (leads(l))
-        bn_progress_begin("train", (uint64_t)l->t->total_steps, 30);
+        bn_progress_begin("train", (uint64_t)l->state.step,
+                          (uint64_t)l->t->total_steps, 30);
     bn_times_enter(BN_TIME_OTHER);
     int rc = steps(l, err);
     bn_progress_end();

@@ -125,17 +125,25 @@ static void pages_are_counted_as_they_are(void **state)
     munmap(p, n);
 }
 
-/* Where there is no terminal: a line once an interval, and the last state. */
-static void progress_is_a_line_at_times(void **state)
+/* What 'f' says on standard error, into 'text'. */
+static void heard(void (*f)(void), char *text, size_t size)
 {
-    char text[400] = "";
-    FILE *f = tmpfile();
+    FILE *out = tmpfile();
     int was = dup(STDERR_FILENO);
 
-    (void)state;
-    assert_non_null(f);
-    assert_true(was >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
-    bn_progress_begin("work", 100, 0.2);
+    assert_non_null(out);
+    assert_true(was >= 0 && dup2(fileno(out), STDERR_FILENO) >= 0);
+    f();
+    dup2(was, STDERR_FILENO);
+    close(was);
+    ssize_t n = pread(fileno(out), text, size - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    fclose(out);
+}
+
+static void at_times(void)
+{
+    bn_progress_begin("work", 0, 100, 0.2);
     bn_progress_update(10, "too early");
     usleep(300000);
     bn_progress_update(20, "7 rows/s");
@@ -143,12 +151,64 @@ static void progress_is_a_line_at_times(void **state)
     bn_progress_update(100, "8 rows/s");
     bn_progress_end();
     bn_progress_update(1, "after the end");
-    dup2(was, STDERR_FILENO);
-    close(was);
-    assert_true(pread(fileno(f), text, sizeof(text) - 1, 0) > 0);
-    fclose(f);
+}
+
+/* Where there is no terminal: a line once an interval, and the last state. */
+static void progress_is_a_line_at_times(void **state)
+{
+    char text[400];
+
+    (void)state;
+    heard(at_times, text, sizeof(text));
     assert_string_equal(text, "work  20% 20/100 0:00<0:01 7 rows/s\n"
                               "work 100% 100/100 0:00<0:00 8 rows/s\n");
+}
+
+static void gone_on_with(void)
+{
+    bn_progress_begin("work", 90, 100, 0);
+    usleep(400000);
+    bn_progress_update(91, "a");
+    bn_progress_end();
+    bn_progress_begin("work", 100, 100, 0);
+    bn_progress_end();
+}
+
+/* The time left is that of what is left: 9 times what 1 took. */
+static void progress_goes_on_from_where_it_was(void **state)
+{
+    char text[400];
+
+    (void)state;
+    heard(gone_on_with, text, sizeof(text));
+    assert_memory_equal(text, "work  91% 91/100 0:00<0:0", 25);
+    assert_true(text[25] >= '3'); /* 3.6 s, on an idle machine */
+    assert_non_null(strstr(text, "\nwork 100% 100/100 0:00<0:00 \n"));
+}
+
+static void one_in_the_other(void)
+{
+    bn_progress_begin("outer", 0, 10, 0);
+    bn_progress_update(1, "a");
+    bn_progress_begin("inner", 0, 2, 0);
+    bn_progress_update(1, "b");
+    bn_progress_end();
+    bn_progress_update(2, "c");
+    bn_progress_end();
+    bn_progress_update(3, "after the end");
+}
+
+static void progress_is_shown_again_after_another(void **state)
+{
+    char text[400];
+
+    (void)state;
+    heard(one_in_the_other, text, sizeof(text));
+    assert_string_equal(text, "outer  10% 1/10 0:00<0:00 a\n"
+                              "inner  50% 1/2 0:00<0:00 b\n"
+                              "inner  50% 1/2 0:00<0:00 b\n"
+                              "outer  20% 2/10 0:00<0:00 c\n"
+                              "outer  20% 2/10 0:00<0:00 c\n");
 }
 
 static void times_add_up(void **state)
@@ -378,6 +438,8 @@ int main(void)
         cmocka_unit_test(safe_text_is_cut_at_its_end),
         cmocka_unit_test(pages_are_counted_as_they_are),
         cmocka_unit_test(progress_is_a_line_at_times),
+        cmocka_unit_test(progress_goes_on_from_where_it_was),
+        cmocka_unit_test(progress_is_shown_again_after_another),
         cmocka_unit_test(times_add_up),
         cmocka_unit_test(utf8_is_strict),
         cmocka_unit_test(strings),

@@ -1,0 +1,38 @@
+"""Run a command in a terminal, and print what the terminal was sent.
+
+    terminal.py COLUMNS COMMAND...
+
+Escapes are printed as ESC; a carriage return begins a line, so that each
+state of a bar is one. Exits with the status of the command.
+"""
+import fcntl
+import os
+import pty
+import struct
+import sys
+import termios
+
+
+def main(columns, *command):
+    pid, fd = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(2, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", 24, int(columns), 0, 0))
+        os.execvp(command[0], command)
+    sent = b""
+    while True:
+        try:
+            piece = os.read(fd, 65536)
+        except OSError:  # Linux: the other side is closed
+            break
+        if not piece:
+            break
+        sent += piece
+    text = sent.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    sys.stdout.write(text.decode("utf-8", "replace").replace("\x1b", "ESC"))
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return 128 - status if status < 0 else status
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
