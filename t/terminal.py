@@ -1,6 +1,8 @@
 """Run a command in a terminal, and print what the terminal was sent.
 
     terminal.py COLUMNS COMMAND...
+    terminal.py COLUMNS --press WHEN DIR COMMAND...   press Ctrl-C when it is
+        so in DIR (resume.py says what there is)
 
 Escapes are printed as ESC; a carriage return begins a line, so that each
 state of a bar is one. Exits with the status of the command.
@@ -11,14 +13,29 @@ import pty
 import struct
 import sys
 import termios
+import threading
+import time
+
+import resume
+
+
+def press(fd, when, out):
+    while not resume.reached(when, out):
+        time.sleep(0.0005)
+    os.write(fd, b"\x03")
 
 
 def main(columns, *command):
+    when = ()
+    if command[0] == "--press":
+        when, command = command[1:3], command[3:]
     pid, fd = pty.fork()
     if pid == 0:
         fcntl.ioctl(2, termios.TIOCSWINSZ,
                     struct.pack("HHHH", 24, int(columns), 0, 0))
         os.execvp(command[0], command)
+    if when:
+        threading.Thread(target=press, args=(fd, *when), daemon=True).start()
     sent = b""
     while True:
         try:

@@ -6,15 +6,16 @@
 #include <stddef.h>
 #include <string.h>
 
-static volatile sig_atomic_t stop, report;
+static volatile sig_atomic_t stop, report, interrupted;
 static volatile double stop_time;
 
 static void on_stop(int sig)
 {
-    if (stop == SIGINT && sig == SIGINT) {
+    if (sig == SIGINT && interrupted) {
         signal(SIGINT, SIG_DFL);
         raise(SIGINT);
     }
+    interrupted |= sig == SIGINT;
     if (stop == 0) {
         stop_time = bn_now(); /* clock_gettime is async-signal-safe */
         stop = sig;

@@ -32,7 +32,8 @@ int bn_hf_check_table(const struct bn_tensors *ts, const char *where,
  * dtype F32 or BF16, of any part of the model) from the set. Padding becomes
  * 0. Values that are not finite as 'dtype', and matrices that are all zero,
  * are refused unless 'flags' allow them. 'report' also says which formats
- * were converted. On failure the buffer's contents are undefined. Local;
+ * were converted. A signal to stop (base/signal.h) is a failure of
+ * class BN_ERR_AGAIN. On failure the buffer's contents are undefined. Local;
  * uses all CPUs.
  */
 int bn_hf_load_tensors(const struct bn_tensors *ts, const char *where,

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "ckpt/hf.h"
 #include "base/mem.h"
+#include "base/signal.h"
 #include "base/thread.h"
 #include "tensor/convert.h"
 
@@ -25,13 +26,27 @@ struct load {
 
 enum { PIECE = 1 << 20 }; /* elements */
 
+/* Whoever asked to stop does not wait for the rest of the weights. Under the
+ * lock. */
+static bool stopped(struct load *l)
+{
+    int sig = bn_stop_signal();
+
+    if (sig == 0)
+        return false;
+    l->bad = 0;
+    bn_fail(&l->err, BN_ERR_AGAIN, "stopped by signal %d while loading '%s'",
+            sig, l->where);
+    return true;
+}
+
 /* Take the next rows of a parameter; false when all are taken. */
 static bool take(struct load *l, int *param, int *row, int *end)
 {
     bool more;
 
     pthread_mutex_lock(&l->lock);
-    more = l->param < l->ps->n;
+    more = l->param < l->ps->n && !stopped(l);
     if (more) {
         const struct bn_param *p = &l->ps->item[l->param];
         int step = PIECE / p->cols > 0 ? PIECE / p->cols : 1;

@@ -18,6 +18,7 @@
 #include "train/stages.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -186,8 +187,12 @@ static int stop(struct loop *l, long step, struct bn_err *err)
 {
     int sig = l->word.stop;
 
-    if (l->run->save.save_on_signal && l->state.saved_step != step
-        && save(l, step, err) < 0)
+    bool unsaved = l->run->save.save_on_signal && l->state.saved_step != step;
+
+    if (unsaved && sig == SIGINT && leads(l))
+        bn_info("interrupted: saving step %ld (a second Ctrl-C ends the run "
+                "without)", step);
+    if (unsaved && save(l, step, err) < 0)
         return -1;
     if (bn_save_finish(l->saver, err) < 0)
         return -1;

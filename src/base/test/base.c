@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/rng.h"
+#include "base/signal.h"
 #include "base/str.h"
 #include "base/tap.h"
 #include "base/thread.h"
@@ -16,10 +17,12 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void err_keeps_errno_and_marks_loss(void **state)
@@ -209,6 +212,31 @@ static void progress_is_shown_again_after_another(void **state)
                               "inner  50% 1/2 0:00<0:00 b\n"
                               "outer  20% 2/10 0:00<0:00 c\n"
                               "outer  20% 2/10 0:00<0:00 c\n");
+}
+
+/* The child says by its end what the signals did. */
+static void a_second_interrupt_ends_a_process(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        int status, sigs[2] = {SIGINT, SIGTERM};
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            bn_signals_catch();
+            raise(sigs[first]);
+            if (bn_stop_signal() != sigs[first])
+                _exit(1);
+            if (first == 1)
+                raise(SIGINT);
+            if (bn_stop_signal() != sigs[first])
+                _exit(2);
+            raise(SIGINT);
+            _exit(3);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    }
 }
 
 static void times_add_up(void **state)
@@ -440,6 +468,7 @@ int main(void)
         cmocka_unit_test(progress_is_a_line_at_times),
         cmocka_unit_test(progress_goes_on_from_where_it_was),
         cmocka_unit_test(progress_is_shown_again_after_another),
+        cmocka_unit_test(a_second_interrupt_ends_a_process),
         cmocka_unit_test(times_add_up),
         cmocka_unit_test(utf8_is_strict),
         cmocka_unit_test(strings),

@@ -2,11 +2,13 @@
 #include "ckpt/hf.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/signal.h"
 #include "base/tap.h"
 #include "model/init.h"
 #include "tensor/convert.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -436,6 +438,25 @@ static void random_weights_do_not_depend_on_the_split(void **state)
     free(path);
 }
 
+/* The last test: the signal stays. */
+static void a_signal_ends_a_load(void **state)
+{
+    struct model m;
+    struct bn_err err;
+    char *path = variant("llama-untied");
+
+    (void)state;
+    model_open(&m, path);
+    bn_signals_catch();
+    raise(SIGTERM);
+    assert_int_equal(bn_hf_load(path, &m.c, &m.ps, m.flat, BN_F32, 0, NULL,
+                                &err), -1);
+    assert_int_equal(err.code, BN_ERR_AGAIN);
+    assert_non_null(strstr(err.text, "stopped by signal 15 while loading"));
+    model_close(&m);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +470,7 @@ int main(void)
             files_are_carried_and_failures_leave_nothing, make_dir,
             drop_dir),
         cmocka_unit_test(random_weights_do_not_depend_on_the_split),
+        cmocka_unit_test(a_signal_ends_a_load),
     };
 
     return BN_TAP_RUN(tests);
