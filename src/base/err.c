@@ -52,6 +52,13 @@ int bn_err_prefix(struct bn_err *err, const char *fmt, ...)
         set(err, fmt, ap);
         va_end(ap);
         n = strlen(err->text);
+        /* Rather half of where than half of why. */
+        const size_t room = sizeof(old) - sizeof(": "), why = strlen(old);
+        size_t most = why < room / 2 ? room - why : room / 2;
+        if (n > most) {
+            n = most;
+            err->text[n - 1] = '+';
+        }
         if (snprintf(err->text + n, sizeof(err->text) - n, ": %s", old)
             >= (int)(sizeof(err->text) - n))
             err->text[sizeof(err->text) - 2] = '+';

@@ -24,7 +24,8 @@ struct bn_err {
 int bn_fail(struct bn_err *err, enum bn_err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Put "prefix: " before the text of a filled 'err' (NULL is allowed).
+/* Put "prefix: " before the text of a filled 'err' (NULL is allowed). Where
+ * both do not fit, the prefix ends in "+", down to half of the room.
  * Returns -1; errno is left as it was.
  */
 int bn_err_prefix(struct bn_err *err, const char *fmt, ...)

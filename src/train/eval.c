@@ -6,6 +6,7 @@
 #include "base/signal.h"
 #include "train/observe.h"
 #include "train/pipeline.h"
+#include "train/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,13 +86,8 @@ static int one(struct bn_trainer *t, uint64_t first, int n,
         rc = bn_micro_split(t, &m, err);
     if (rc == 0)
         rc = bn_pipeline_forward(t, &m, job, err);
-    if (rc < 0 && err->code == BN_ERR_NUMERIC) {
-        struct bn_str rows = {0};
-
-        bn_step_where(t->eval, &m.whole, &rows);
-        bn_err_prefix(err, "evaluation (%s)", rows.s != NULL ? rows.s : "");
-        bn_str_release(&rows);
-    }
+    if (rc < 0 && err->code == BN_ERR_NUMERIC)
+        bn_rows_blame(t->eval, &m, 1, "evaluation", err);
     bn_micro_release(&m);
     return rc;
 }

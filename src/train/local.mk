@@ -42,6 +42,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/score.c src/train/score.h \
 	src/train/session.c src/train/session.h \
 	src/train/stages_measured.c \
+	src/train/rows.c src/train/rows.h \
 	src/train/step.c src/train/step.h \
 	src/train/trainer.c src/train/trainer.h \
 	src/train/watch.c

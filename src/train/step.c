@@ -2,12 +2,13 @@
 #include "config.h"
 #include "train/step.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/times.h"
 #include "train/graph.h"
 #include "train/pipeline.h"
+#include "train/rows.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,20 +40,6 @@ void bn_step_count(const struct bn_trainer *t, const struct bn_tokens *set,
 
     bn_tokens_targets(set, i, flags_of(t), ntok);
     t->loss->count(ntok, (size_t)t->loss->group, d);
-}
-
-void bn_step_where(const struct bn_tokens *set, const struct bn_batch *b,
-                   struct bn_str *out)
-{
-    int64_t last = -1;
-
-    for (int i = 0; i < b->nseq; i++) {
-        if (b->seq[i].example == last)
-            continue;
-        bn_str_adds(out, last >= 0 ? ", " : "");
-        last = b->seq[i].example;
-        bn_tokens_where(set, (uint64_t)last, out);
-    }
 }
 
 /* The micro-batches of this rank in one step. */
@@ -153,22 +140,16 @@ static void divide(const struct bn_trainer *t, const struct counts *c,
 static int blame(struct bn_trainer *t, long step, const struct micros *m,
                  int first, int last, struct bn_err *err)
 {
-    struct bn_str rows = {0};
+    char what[64];
 
-    if (err != NULL && err->code == BN_ERR_NUMERIC) {
-        for (int i = first; i <= last; i++) {
-            bn_str_adds(&rows, i > first ? ", " : "");
-            bn_step_where(t->train, &m->m[i].whole, &rows);
-        }
-        if (first == last)
-            bn_err_prefix(err, "step %ld, micro-batch %d (%s)", step + 1,
-                          first + 1, rows.s != NULL ? rows.s : "");
-        else
-            bn_err_prefix(err, "step %ld (%s)", step + 1,
-                          rows.s != NULL ? rows.s : "");
-    }
-    bn_str_release(&rows);
-    return -1;
+    if (err == NULL || err->code != BN_ERR_NUMERIC)
+        return -1;
+    if (first == last)
+        snprintf(what, sizeof(what), "step %ld, micro-batch %d", step + 1,
+                 first + 1);
+    else
+        snprintf(what, sizeof(what), "step %ld", step + 1);
+    return bn_rows_blame(t->train, m->m + first, last - first + 1, what, err);
 }
 
 /* What is fetched from the device at the end of a step, as it comes. */

@@ -11,8 +11,5 @@ int bn_step_batch(const struct bn_trainer *t, const struct bn_tokens *set,
 /* Add the targets and examples of example i of 'set' to 'd'. */
 void bn_step_count(const struct bn_trainer *t, const struct bn_tokens *set,
                    uint64_t i, struct bn_loss_denom *d);
-/* Append the places of a batch's rows: "a.jsonl:3, a.jsonl:9". */
-void bn_step_where(const struct bn_tokens *set, const struct bn_batch *b,
-                   struct bn_str *out);
 
 #endif

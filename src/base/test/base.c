@@ -47,6 +47,13 @@ static void err_keeps_errno_and_marks_loss(void **state)
     bn_fail(&err, BN_ERR_DATA, "inner");
     bn_err_prefix(&err, "file %d", 3);
     assert_string_equal(err.text, "file 3: inner");
+    bn_err_prefix(&err, "%s", big); /* the reason is what stays */
+    assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+    assert_non_null(strstr(err.text, "aa+: file 3: inner"));
+    bn_fail(&err, BN_ERR_BUG, "%s", big);
+    bn_err_prefix(&err, "%s", big);
+    assert_non_null(strstr(err.text, "aa+: aa"));
+    assert_string_equal(err.text + sizeof(err.text) - 4, "aa+");
     assert_int_equal(bn_fail(NULL, BN_ERR_BUG, "nobody listens"), -1);
 }
 
