@@ -136,6 +136,18 @@ test_expect_success MOUNT 'a disk that fills up: no half model' '
      tail -n 1 err | grep "^error: .*out/.*model.*: No space left" &&
      exit $rc)
 '
+test_expect_success MOUNT 'a disk that fills up: no empty files, and on when there is room' '
+    (world w9 && mkdir out && mount -t tmpfs -o size=12k none out &&
+     sed -i "s/^max_steps.*/max_steps: 100/; \$ a save_strategy: no" run.yaml &&
+     refused 65 "cannot write '\''out/metrics.jsonl'\'': No space left on device" \
+         burnish-train run.yaml;
+     rc=$?; ls -A out >left; find out -size 0 >empty;
+     mount -o remount,size=20m out; burnish-train run.yaml; again=$?;
+     wc -l <out/metrics.jsonl >lines; umount out; cat left;
+     printf "metrics.jsonl\nphase.0\n" >want && test_cmp want left &&
+     test_must_be_empty empty && test $again = 0 && test $(cat lines) = 101 &&
+     exit $rc)
+'
 test_expect_success MOUNT 'a disk that fills up: no half token cache' '
     (world w6 && mkdir cache && mount -t tmpfs -o size=8k none cache &&
      test_expect_code 65 burnish-train run.yaml 2>err;

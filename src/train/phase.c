@@ -54,6 +54,7 @@ static void publish(const char *text)
             bn_warn("cannot publish the phase in '%s': %s", me.path,
                     strerror(errno));
         me.warned = true;
+        unlink(tmp);
     }
     free(tmp);
 }
@@ -190,6 +191,7 @@ void bn_phase_fail(const struct bn_err *err)
     if (fd < 0)
         return; /* another rank was first */
     n = snprintf(text, sizeof(text), "%d\n", (int)err->code);
-    bn_write_all(fd, text, (size_t)n, me.class_path, NULL);
+    if (bn_write_all(fd, text, (size_t)n, me.class_path, NULL) < 0)
+        unlink(me.class_path); /* an empty one would say nothing */
     close(fd);
 }
