@@ -218,6 +218,20 @@ test_expect_success 'NaN: class 71, batch and rows, what was saved stays whole' 
     test_must_fail test -e nan/model && test "$(cat nan/exit-class)" = 71 &&
     ls nan | test_must_fail grep tmp
 '
+test_expect_success 'a perplexity beyond all numbers leaves JSON behind' '
+    train lost --set learning_rate=10 --set max_grad_norm=0 \
+        --set max_steps=2 &&
+    burnish-train --eval-only --set model_name_or_path=lost/model \
+        --set eval_file=sft.jsonl run.yaml >lost.json &&
+    python3 - <<-EOT
+	import json
+	def no(word):
+	    raise ValueError(word)
+	o = json.loads(open("lost.json").read(), parse_constant=no)
+	assert o["eval_nll_loss"] > 710 and o["eval_examples"] == 24, o
+	assert o["nonfinite"] == ["eval_perplexity"], o
+	EOT
+'
 test_expect_success 'NaN: the reason and all rows are told however many there are' '
     test_expect_code 71 burnish-train --set learning_rate=10 \
         --set weight_decay=10 --set max_grad_norm=0 --set max_steps=200 \

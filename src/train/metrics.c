@@ -78,8 +78,8 @@ static void add_key(struct bn_str *s, enum bn_metrics_kind kind,
     free(full);
 }
 
-static void add_values(struct bn_str *s, enum bn_metrics_kind kind,
-                       const struct bn_metric *v, size_t n)
+void bn_metrics_add(struct bn_str *s, enum bn_metrics_kind kind,
+                    const struct bn_metric *v, size_t n)
 {
     const char *sep = ",\"nonfinite\":[";
     bool all = true;
@@ -140,7 +140,7 @@ int bn_metrics_write(struct bn_metrics *m, enum bn_metrics_kind kind,
     bn_str_addf(s, "{\"step\":%lld,\"epoch\":", (long long)step);
     add_number(s, epoch);
     bn_str_addf(s, ",\"time\":%.3f,\"kind\":\"%s\"", now, kind_name[kind]);
-    add_values(s, kind, v, n);
+    bn_metrics_add(s, kind, v, n);
     bn_str_adds(s, "}\n");
     if (fstat(m->fd, &st) < 0)
         return fail_errno(err, "look at", m->path);

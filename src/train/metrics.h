@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 enum bn_metrics_kind { BN_METRICS_TRAIN, BN_METRICS_EVAL, BN_METRICS_END };
 
@@ -19,6 +20,11 @@ struct bn_metric {
     const char *key;
     double value;
 };
+
+/* Append ',"KEY":VALUE' for each of v[n], and what is said of those that are
+ * not finite: the rest of a JSON object. */
+void bn_metrics_add(struct bn_str *s, enum bn_metrics_kind kind,
+                    const struct bn_metric *v, size_t n);
 
 struct bn_metrics;
 

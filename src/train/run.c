@@ -438,6 +438,9 @@ static void say_run(const struct bn_session *s)
 static int eval_only(struct loop *l, struct bn_err *err)
 {
     double metrics[BN_LOSS_MAX_KEYS], examples, nll;
+    struct bn_metric v[BN_LOSS_MAX_KEYS + 1];
+    struct bn_str s = {0};
+    size_t n = 0;
     bool stopped;
 
     if (bn_trainer_eval(l->t, metrics, &examples, &stopped, err) < 0)
@@ -447,12 +450,13 @@ static int eval_only(struct loop *l, struct bn_err *err)
                        "evaluation");
     if (!leads(l))
         return 0;
-    printf("{\"eval_examples\":%.0f", examples);
-    for (int k = 0; k < l->t->loss->nkeys; k++)
-        printf(",\"eval_%s\":%.17g", l->t->loss->keys[k], metrics[k]);
+    for (; n < (size_t)l->t->loss->nkeys; n++)
+        v[n] = (struct bn_metric){l->t->loss->keys[n], metrics[n]};
     if (bn_record_find(l->t, metrics, "nll_loss", &nll))
-        printf(",\"eval_perplexity\":%.17g", exp(nll));
-    printf("}\n");
+        v[n++] = (struct bn_metric){"perplexity", exp(nll)};
+    bn_metrics_add(&s, BN_METRICS_EVAL, v, n);
+    printf("{\"eval_examples\":%.0f%s}\n", examples, s.s);
+    bn_str_release(&s);
     return 0;
 }
 
