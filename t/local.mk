@@ -56,6 +56,7 @@ SHARNESS_TESTS = \
 	t/issues/t4900-dynamic-rope.t \
 	t/issues/t4930-own-model.t \
 	t/issues/t4940-progress.t \
+	t/issues/t4950-carried.t \
 	t/issues/t7900-no-whole-checkpoint.t \
 	t/issues/t7910-interrupt.t
 TESTS += $(SHARNESS_TESTS)

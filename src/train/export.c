@@ -119,7 +119,6 @@ static int write_folder(struct bn_session *s, const char *dir,
     const char *model = rm->init == BN_RUN_INIT_PRETRAINED
                             ? rm->model_name_or_path
                             : NULL;
-    struct bn_hf_files files = {0};
     struct bn_part part = bn_part_whole(&s->cfg);
     struct bn_params whole;
 
@@ -127,17 +126,13 @@ static int write_folder(struct bn_session *s, const char *dir,
         return -1;
     float *flat = BN_NEWN(float, whole.elems);
     int rc = take(s, &whole, flat, err);
-    /* An adapter's folder has the tokenizer, not the model's configs. */
-    if (rc == 0)
-        rc = bn_hf_files_load(&files, of.lora == NULL ? model : NULL,
-                              rm->tokenizer_name_or_path, err);
     if (rc == 0 && of.lora != NULL)
-        rc = bn_peft_save(dir, &s->cfg, of.lora, flat, model, &files, err);
+        rc = bn_peft_save(dir, &s->cfg, of.lora, flat, model, &s->carried,
+                          err);
     else if (rc == 0)
         rc = bn_hf_save_flat(dir, &s->cfg, flat, BN_F32,
-                             s->trainer->model->t, (uint64_t)5 << 30, &files,
-                             err);
-    bn_hf_files_release(&files);
+                             s->trainer->model->t, (uint64_t)5 << 30,
+                             &s->carried, err);
     bn_params_release(&whole);
     free(flat);
     return rc;

@@ -257,6 +257,20 @@ static int make_trainer(struct bn_session *s, unsigned flags, int max_tokens,
     return rc;
 }
 
+/* What goes with the final model. It is not looked for again at the end of
+ * the run: the folders may be gone by then, or hold other files. */
+static int open_carried(struct bn_session *s, struct bn_err *err)
+{
+    const struct bn_run_model *m = &s->run->model;
+    const struct bn_run_lora *lora = &s->run->lora;
+    /* An adapter's folder has the tokenizer, not the model's configs. */
+    bool whole = m->init == BN_RUN_INIT_PRETRAINED && lora->lora_r == 0
+                 && lora->adapter == NULL;
+
+    return bn_hf_files_load(&s->carried, whole ? m->model_name_or_path : NULL,
+                            m->tokenizer_name_or_path, err);
+}
+
 static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
                     struct bn_err *err)
 {
@@ -266,6 +280,9 @@ static int open_all(struct bn_session *s, unsigned flags, int max_tokens,
     s->tokenizer = bn_tokenizer_open(s->run->model.tokenizer_name_or_path,
                                      err);
     if (s->tokenizer == NULL || check_vocab(s, err) < 0)
+        return -1;
+    if ((flags & BN_SESSION_TRAIN) != 0 && s->info.rank == 0
+        && open_carried(s, err) < 0)
         return -1;
     bn_phase_set("tokenize", 0);
     if ((flags & (BN_SESSION_TRAIN | BN_SESSION_EVAL)) != 0
@@ -339,6 +356,7 @@ void bn_session_close(struct bn_session *s, bool failed)
     bn_boot_destroy(s->boot);
     bn_tokens_close(s->eval);
     bn_tokens_close(s->train);
+    bn_hf_files_release(&s->carried);
     bn_tokenizer_close(s->tokenizer);
     release_split(s);
     *s = (struct bn_session){0};

@@ -6,6 +6,7 @@
 #define BN_TRAIN_SESSION_H
 
 #include "boot/boot.h"
+#include "ckpt/hf.h"
 #include "train/data_opts.h"
 #include "train/trainer.h"
 
@@ -14,6 +15,8 @@ struct bn_session {
     struct bn_run split; /* the run with the layers of stages as measured */
     struct bn_model_config cfg;
     struct bn_tokenizer *tokenizer;
+    struct bn_hf_files carried; /* rank 0, if it trains: for the final model,
+                                 * as they are now */
     struct bn_tokens *train, *eval;
     struct bn_boot *boot;
     struct bn_boot_info info;
