@@ -28,6 +28,9 @@ static int open_regular(const char *path, size_t *len, struct bn_err *err)
     /* A pipe without a writer must not be waited for. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
+    if (fd < 0 && errno == ENOENT && bn_is_listed(path))
+        return bn_fail(err, BN_ERR_DATA, "cannot open '%s': it is a link to "
+                       "what is not there", path);
     if (fd < 0)
         return fail(err, "open", path);
     if (fstat(fd, &st) < 0) {
@@ -280,6 +283,13 @@ int bn_remove_tree(const char *path, struct bn_err *err)
 bool bn_exists(const char *path)
 {
     return access(path, F_OK) == 0;
+}
+
+bool bn_is_listed(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
 }
 
 bool bn_is_dir(const char *path)

@@ -46,6 +46,9 @@ int bn_dir_may_write(const char *path, struct bn_err *err);
 int bn_remove_tree(const char *path, struct bn_err *err);
 
 bool bn_exists(const char *path);
+/* Whether the name is there, if only as a link to what is not: of a file that
+ * may be absent, somebody meant it to be there. */
+bool bn_is_listed(const char *path);
 bool bn_is_dir(const char *path);
 /* Whether both exist, and 'path' is 'dir' or lies in it, by whatever name. */
 bool bn_path_within(const char *path, const char *dir);

@@ -31,7 +31,7 @@ static int carry(struct bn_hf_files *f, const char *dir, const char *name,
     char *path = bn_path_join(dir, name);
     int rc = 0;
 
-    if (bn_exists(path)) {
+    if (bn_is_listed(path)) {
         size_t len;
         char *data = bn_file_read(path, MAX_CARRIED, &len, err);
 
@@ -52,9 +52,9 @@ int bn_hf_files_load(struct bn_hf_files *f, const char *model_dir,
     if (model_dir != NULL) {
         char *path = bn_path_join(model_dir, "config.json");
 
-        if (bn_exists(path))
+        if (bn_is_listed(path))
             got.config = bn_json_load(path, err);
-        bool bad = got.config == NULL && bn_exists(path);
+        bool bad = got.config == NULL && bn_is_listed(path);
         free(path);
         if (bad || carry(&got, model_dir, generation, err) < 0)
             goto error;

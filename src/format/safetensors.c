@@ -328,12 +328,13 @@ static int open_dir(struct bn_tensors *ts, const char *dir,
 {
     char *one = bn_path_join(dir, "model.safetensors");
     char *index = bn_path_join(dir, index_name);
-    bool has_one = bn_exists(one), has_index = bn_exists(index);
+    bool has_one = bn_is_listed(one), has_index = bn_is_listed(index);
     int rc;
 
     if (has_one && has_index)
         rc = bn_fail(err, BN_ERR_DATA, "'%s' holds both model.safetensors "
-                     "and %s: name the one to read", dir, index_name);
+                     "and %s: name the one to read, or move the other away",
+                     dir, index_name);
     else if (has_one)
         rc = map_file(ts, one, err);
     else if (has_index)

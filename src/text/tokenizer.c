@@ -204,7 +204,7 @@ static int say_other(const struct bn_tokenizer *t, const char *dir,
 {
     static const char *const others[] = {"tokenizer.model", "spiece.model",
                                          "vocab.json"};
-    bool there = bn_exists(t->path);
+    bool there = bn_is_listed(t->path);
 
     for (size_t i = 0; i < BN_COUNT(others) && !there; i++) {
         char *path = bn_path_join(dir, others[i]);

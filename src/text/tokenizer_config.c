@@ -68,7 +68,7 @@ static int load_optional(const char *dir, const char *name, json_t **out,
 {
     *path = bn_path_join(dir, name);
     *out = NULL;
-    if (!bn_exists(*path))
+    if (!bn_is_listed(*path))
         return 0;
     *out = bn_json_load(*path, err);
     if (*out != NULL && json_is_object(*out))
@@ -86,7 +86,7 @@ static int load_jinja(struct bn_tokenizer *t, const char *dir,
     size_t len;
     int rc = 0;
 
-    if (bn_exists(path)) {
+    if (bn_is_listed(path)) {
         t->template = bn_file_read(path, 16 << 20, &len, err);
         rc = t->template != NULL ? 0 : -1;
         if (rc == 0)

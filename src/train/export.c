@@ -49,7 +49,7 @@ static int replace(const char *fresh, const char *dir, struct bn_err *err)
     char *old = bn_asprintf("%s.old", dir);
     int rc = bn_remove_tree(old, err);
 
-    if (rc == 0 && bn_exists(dir) && rename(dir, old) < 0)
+    if (rc == 0 && bn_is_listed(dir) && rename(dir, old) < 0)
         rc = bn_fail(err, bn_err_from_errno(errno), "cannot move '%s' aside:"
                      " %s", dir, strerror(errno));
     if (rc == 0 && rename(fresh, dir) < 0)

@@ -55,7 +55,7 @@ static int find_eos(struct bn_generator *g, const char *dir,
         add_eos(&g->eos, g->cfg.eos[i]);
     if (own >= 0)
         add_eos(&g->eos, own);
-    if (bn_exists(path)) {
+    if (bn_is_listed(path)) {
         o = bn_json_load(path, err);
         rc = o != NULL ? read_eos(g, o, path, err) : -1;
     }

@@ -335,6 +335,14 @@ static void files(void **state)
     assert_null(bn_file_read(path, 4, &len, &err));
     assert_int_equal(bn_map_open(&m, sub, &err), -1);
     assert_non_null(strstr(err.text, "not a regular file"));
+    char *to_none = bn_path_join(dir, "link");
+    assert_int_equal(symlink("nowhere", to_none), 0);
+    assert_false(bn_exists(to_none));
+    assert_true(bn_is_listed(to_none) && bn_is_listed(path));
+    assert_int_equal(bn_map_open(&m, to_none, &err), -1);
+    assert_non_null(strstr(err.text, "link': it is a link to what is not"));
+    assert_int_equal(err.code, BN_ERR_DATA);
+    free(to_none);
     /* A write that cannot happen leaves the old file and no temporary. */
     char *under = bn_path_join(path, "g");
     assert_int_equal(bn_file_write(under, "x", 1, &err), -1);
