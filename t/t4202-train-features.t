@@ -218,6 +218,22 @@ test_expect_success 'NaN: class 71, batch and rows, what was saved stays whole' 
     test_must_fail test -e nan/model && test "$(cat nan/exit-class)" = 71 &&
     ls nan | test_must_fail grep tmp
 '
+test_expect_success 'rows longer than the model was made for: a warning' '
+    cp -R model short && for n in 48 49; do
+        sed -i "s/\"max_position_embeddings\": [0-9]*/\"max_position_embeddings\": $n/" \
+            short/config.json &&
+        burnish-train --check --set output_dir=c \
+            --set model_name_or_path=short run.yaml 2>err.$n || return 1
+    done &&
+    grep "^warn: rows have up to 49 tokens, and the model.s max_position_embeddings is 48: lower max_length" err.48 &&
+    test_must_fail grep "^warn" err.49 &&
+    sed -i "s/\"max_position_embeddings\": 49/\"max_position_embeddings\": 16/
+        s/\"rope_scaling\": null/\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}/" \
+        short/config.json && grep dynamic short/config.json &&
+    burnish-train --check --set output_dir=c --set model_name_or_path=short \
+        run.yaml 2>err &&
+    test_must_fail grep "^warn" err
+'
 test_expect_success 'a perplexity beyond all numbers leaves JSON behind' '
     train lost --set learning_rate=10 --set max_grad_norm=0 \
         --set max_steps=2 &&

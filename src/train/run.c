@@ -405,6 +405,23 @@ static int train(struct loop *l, struct bn_err *err)
     return rc < 0 ? -1 : finish(l, err);
 }
 
+/* Positions that the model has never seen train badly, and nothing else would
+ * tell. Dynamic RoPE is made for them. */
+static void warn_beyond(const struct bn_session *s)
+{
+    const struct bn_tokens *sets[] = {s->train, s->eval};
+    unsigned long long longest = 0;
+
+    for (size_t i = 0; i < BN_COUNT(sets); i++)
+        if (sets[i] != NULL && bn_tokens_stats(sets[i])->longest > longest)
+            longest = bn_tokens_stats(sets[i])->longest;
+    if (longest > (unsigned long long)s->cfg.max_position
+        && s->cfg.rope.type != BN_ROPE_DYNAMIC)
+        bn_warn("rows have up to %llu tokens, and the model's "
+                "max_position_embeddings is %d: lower max_length, or give "
+                "its config a rope_scaling", longest, s->cfg.max_position);
+}
+
 /* What --check found: enough to see that it is the run that was meant. */
 static void say_run(const struct bn_session *s)
 {
@@ -433,6 +450,7 @@ static void say_run(const struct bn_session *s)
             "a micro-batch", bn_str_bytes(a, t->state),
             bn_str_bytes(b, t->arena.used - t->state),
             t->sizes.shape.max_tokens);
+    warn_beyond(s);
 }
 
 static int eval_only(struct loop *l, struct bn_err *err)
