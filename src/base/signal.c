@@ -30,7 +30,7 @@ static void on_report(int sig)
 
 void bn_signals_catch(void)
 {
-    struct sigaction sa;
+    struct sigaction sa, was;
 
     memset(&sa, 0, sizeof(sa));
     sigemptyset(&sa.sa_mask);
@@ -39,6 +39,8 @@ void bn_signals_catch(void)
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGUSR1, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
+    if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &sa, NULL); /* nohup(1) has it ignored */
     sa.sa_handler = on_report;
     sigaction(SIGUSR2, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-/* Catch SIGTERM, SIGUSR1 and SIGINT (stop) and SIGUSR2 (report). A second
- * SIGINT ends the process at once. SIGPIPE is ignored. */
+/* Catch SIGTERM, SIGUSR1, SIGINT and, unless it was ignored, SIGHUP (stop),
+ * and SIGUSR2 (report). A second SIGINT ends the process at once. SIGPIPE is
+ * ignored. */
 void bn_signals_catch(void);
 /* The signal that asked this process to stop; 0 if none did. */
 int bn_stop_signal(void);

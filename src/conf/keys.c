@@ -258,8 +258,9 @@ static const struct bn_conf_key keys[] = {
      .unit = "checkpoints",
      .help = "remove this run's older ones beyond so many; 0: keep all"},
     {BOOL(save, save_on_signal), .dflt = "true",
-     .help = "on SIGTERM, SIGUSR1 and SIGINT (Ctrl-C): drop the step between"
-             " two micro-batches, or finish it, write a checkpoint, exit 75"},
+     .help = "on SIGTERM, SIGUSR1, SIGINT (Ctrl-C) and SIGHUP (the terminal is"
+             " gone): drop the step between two micro-batches, or finish it,"
+             " write a checkpoint, exit 75"},
     {STR(save, resume), .dflt = "auto", .flags = PATH,
      .help = "auto: go on from the newest whole checkpoint in output_dir, or"
              " start if there is none; never: start, and refuse an"

@@ -1,5 +1,5 @@
 #!/bin/sh
-test_description='Ctrl-C in a terminal: what is said, what is left, and that the run goes on'
+test_description='Ctrl-C in a terminal, or a terminal that goes: what is said, what is left, and that the run goes on'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
 bn_require TRAIN "burnish-train was not built" burnish-train --version
 bn_require PYTHON "no python3" python3 -c ""
@@ -31,5 +31,14 @@ test_expect_success 'in training: a checkpoint, and on from it' '
 test_expect_success 'without save_on_signal nothing is said to be saved' '
     pressed records:5 nosave --set max_steps=600 --set save_on_signal=false &&
     test_must_fail grep saving sent && ! ls nosave | grep checkpoint
+'
+test_expect_success 'a terminal that goes: a checkpoint, unless nohup is asked for' '
+    test_expect_code 75 python3 "$BN_SRCDIR/t/terminal.py" 80 --leave \
+        records:5 gone burnish-train --set output_dir=gone run.yaml &&
+    grep "stopped by signal 1 after step" gone/phase.0 &&
+    ls gone | grep "^checkpoint" &&
+    python3 "$BN_SRCDIR/t/terminal.py" 80 --leave records:5 stays \
+        nohup burnish-train --set output_dir=stays run.yaml &&
+    python3 "$BN_SRCDIR/t/resume.py" same whole stays
 '
 test_done

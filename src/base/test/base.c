@@ -246,6 +246,26 @@ static void a_second_interrupt_ends_a_process(void **state)
     }
 }
 
+/* nohup(1) has it ignored, and so it stays. */
+static void a_hangup_stops_unless_it_was_ignored(void **state)
+{
+    (void)state;
+    for (int ignored = 0; ignored < 2; ignored++) {
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL);
+            bn_signals_catch();
+            raise(SIGHUP);
+            _exit(bn_stop_signal());
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), ignored ? 0 : SIGHUP);
+    }
+}
+
 static void times_add_up(void **state)
 {
     double s[BN_TIMES], sum = 0, wall;
@@ -484,6 +504,7 @@ int main(void)
         cmocka_unit_test(progress_goes_on_from_where_it_was),
         cmocka_unit_test(progress_is_shown_again_after_another),
         cmocka_unit_test(a_second_interrupt_ends_a_process),
+        cmocka_unit_test(a_hangup_stops_unless_it_was_ignored),
         cmocka_unit_test(times_add_up),
         cmocka_unit_test(utf8_is_strict),
         cmocka_unit_test(strings),
