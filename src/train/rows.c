@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     SHORT = 240, /* of the list in a message, whose reason must fit too */
@@ -61,6 +62,26 @@ static void log_all(const struct bn_tokens *set, const uint64_t *ex, size_t n,
     bn_str_release(&line);
 }
 
+/* The head names an example by its number in the set; people find it by its
+ * place. */
+static void place_example(const struct bn_tokens *set, struct bn_err *err)
+{
+    static const char of[] = "of example ";
+    char *at = strstr(err->text, of), *end;
+    struct bn_str s = {0};
+
+    if (at == NULL)
+        return;
+    unsigned long long i = strtoull(at + strlen(of), &end, 10);
+    if (i >= bn_tokens_count(set))
+        return;
+    bn_str_addf(&s, "%.*sof ", (int)(at - err->text), err->text);
+    bn_tokens_where(set, i, &s);
+    bn_str_adds(&s, end);
+    bn_fail(err, err->code, "%s", s.s);
+    bn_str_release(&s);
+}
+
 int bn_rows_blame(const struct bn_tokens *set, const struct bn_micro *m,
                   int n, const char *what, struct bn_err *err)
 {
@@ -74,6 +95,7 @@ int bn_rows_blame(const struct bn_tokens *set, const struct bn_micro *m,
         log_all(set, ex, count, what);
         bn_str_addf(&list, " and %zu more, above", count - told);
     }
+    place_example(set, err);
     bn_err_prefix(err, "%s (%s)", what, list.s != NULL ? list.s : "");
     bn_str_release(&list);
     free(ex);

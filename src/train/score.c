@@ -194,6 +194,8 @@ static int score_row(struct scorer *x, const struct row *r,
                        err) < 0)
         return -1;
     rc = score_batch(x, &b, r->pair, err);
+    if (rc < 0 && err->code == BN_ERR_NUMERIC)
+        bn_err_prefix(err, "%s:%ld", x->file, x->line);
     bn_batch_release(&b);
     return rc;
 }
