@@ -271,7 +271,7 @@ static const struct bn_conf_key keys[] = {
      .unit = "steps",
      .help = "a record in metrics.jsonl every so many steps"},
     {SET(log, report_to, "tensorboard"), .dflt = "none",
-     .help = "further sinks, or none; metrics.jsonl is written always"},
+     .help = "further sinks; metrics.jsonl is written always"},
 
     /* mesh */
     {CHOICE(mesh, device, "auto", "cpu", "cuda"), .dflt = "auto",

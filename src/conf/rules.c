@@ -22,7 +22,8 @@ static bool same_file(const struct bn_run *r)
 
     for (size_t i = 0; i < a->n; i++)
         for (size_t j = 0; j < b->n; j++)
-            if (strcmp(a->v[i], b->v[j]) == 0)
+            if (strcmp(a->v[i], b->v[j]) == 0 /* also of globs */
+                || bn_path_within(a->v[i], b->v[j]))
                 return true;
     return false;
 }

@@ -37,7 +37,8 @@ void bn_conf_takes(const struct bn_conf_key *k, struct bn_str *out)
         break;
     case BN_CONF_CHOICE:
     case BN_CONF_SET:
-        bn_str_adds(out, k->type == BN_CONF_SET ? "any of " : "one of ");
+        bn_str_adds(out, k->type == BN_CONF_SET ? "none or any of "
+                                                : "one of ");
         for (size_t i = 0; k->choices[i] != NULL; i++)
             bn_str_addf(out, "%s%s", i > 0 ? ", " : "", k->choices[i]);
         break;
@@ -50,6 +51,23 @@ void bn_conf_takes(const struct bn_conf_key *k, struct bn_str *out)
     }
 }
 
+/* Digits with sign, point and exponent; nothing of strtod's other forms. */
+static bool is_number(const char *s)
+{
+    if (s[strspn(s, "+-.0123456789eE")] != '\0')
+        return false;
+    char *end;
+    strtod(s, &end);
+    return end != s && *end == '\0';
+}
+
+/* Whether a scalar is a number that no range here would allow. */
+static bool is_huge(const struct bn_yaml *y)
+{
+    return y->kind == BN_YAML_SCALAR && !y->quoted && is_number(y->text)
+           && strtod(y->text, NULL) > BN_CONF_INT_MAX;
+}
+
 /* "key: expected X, got Y"; returns -1. */
 static int wrong(const struct bn_conf_key *k, const struct bn_yaml *y,
                  struct bn_problems *p)
@@ -57,6 +75,8 @@ static int wrong(const struct bn_conf_key *k, const struct bn_yaml *y,
     struct bn_str takes = {0};
 
     bn_conf_takes(k, &takes);
+    if (k->type == BN_CONF_INT && k->max >= BN_CONF_INT_MAX && is_huge(y))
+        bn_str_addf(&takes, ", at most %.0f", BN_CONF_INT_MAX);
     if (y->kind == BN_YAML_MAP)
         bn_problem_add(p, y->at, "%s: expected %s, got a map", k->name,
                        takes.s);
@@ -114,16 +134,6 @@ static int read_bool(const struct bn_conf_key *k, const struct bn_yaml *y,
         return -1;
     *out = i != 0;
     return 0;
-}
-
-/* Digits with sign, point and exponent; nothing of strtod's other forms. */
-static bool is_number(const char *s)
-{
-    if (s[strspn(s, "+-.0123456789eE")] != '\0')
-        return false;
-    char *end;
-    strtod(s, &end);
-    return end != s && *end == '\0';
 }
 
 static bool in_range(const struct bn_conf_key *k, double v)

@@ -269,6 +269,11 @@ static void say_syntax(struct builder *b, const yaml_parser_t *y)
         bn_problem_add(b->p, (struct bn_place){b->doc->name, 0, 0},
                        "not a text file: %s at byte %zu", what,
                        y->problem_offset);
+    else if (y->context != NULL
+             && strcmp(y->context, "while scanning a simple key") == 0)
+        /* Found missing at the end of the line, or on the next. */
+        bn_problem_add(b->p, place_of(b, y->context_mark),
+                       "expected 'key: value', with a blank after the colon");
     else if (y->context != NULL)
         bn_problem_add(b->p, place_of(b, mark), "%s %s%s", y->context, what,
                        strcmp(y->context, "while scanning an alias") == 0

@@ -58,8 +58,8 @@ static void one_problem_each(void **state)
                           " 0, below 1, got 1"},
         {"seed: 1.5", "r:5:7: seed: expected an integer of at least 0, got"
                       " 1.5"},
-        {"seed: 1e17", "r:5:7: seed: expected an integer of at least 0, got"
-                       " 1e17"},
+        {"seed: 1e17", "r:5:7: seed: expected an integer of at least 0, at"
+                       " most 9007199254740992, got 1e17"},
         {"shuffle: yes", "r:5:10: shuffle: expected true or false, got yes"},
         {"shuffle: 'true'", "r:5:10: shuffle: expected true or false, got the"
                             " string \"true\""},
@@ -67,8 +67,8 @@ static void one_problem_each(void **state)
                            " got maybe"},
         {"dtype: bfloat", "r:5:8: dtype: expected one of float32, bfloat16,"
                           " got bfloat; did you mean 'bfloat16'?"},
-        {"report_to: [wandb]", "r:5:13: report_to: expected any of"
-                               " tensorboard, got wandb"},
+        {"report_to: [wandb]", "r:5:13: report_to: expected none or"
+                               " any of tensorboard, got wandb"},
         {"lora_target_modules: [[a]]\nlora_r: 1",
          "r:5:23: lora_target_modules: expected a string or a list of"
          " strings, got a list"},
