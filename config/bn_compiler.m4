@@ -7,8 +7,14 @@ AC_DEFUN([BN_COMPILER_FLAGS], [
   AC_SUBST([ARFLAGS])
   BN_CFLAGS="-std=gnu17 -Wall -Wextra -Wshadow -Wstrict-prototypes dnl
 -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings"
-  AS_IF([test "x$enable_werror" = xyes], [BN_CFLAGS="$BN_CFLAGS -Werror"])
+  AS_IF([test "x$enable_werror" = xyes], [
+    BN_CFLAGS="$BN_CFLAGS -Werror"
+    BN_CXX_WERROR=-Werror
+    BN_NVCC_WERROR="-Werror all-warnings"
+  ])
   AC_SUBST([BN_CFLAGS])
+  AC_SUBST([BN_CXX_WERROR])
+  AC_SUBST([BN_NVCC_WERROR])
 ])
 
 # BN_SANITIZERS: --enable-sanitizers builds everything with ASan and UBSan.

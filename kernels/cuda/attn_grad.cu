@@ -138,26 +138,27 @@ static __device__ __forceinline__ void pass_by(P &passing, T *passes, F use)
 {
     using S = backward<T, HD>;
     constexpr int ahead = S::STAGES - 1;
-    bool more;
 
     auto advance = [&](int half) {
-        more = passing.next();
+        const bool more = passing.next();
+
         if (more)
             passing.fetch(passes + half * S::TILE);
         copy_async_commit();
+        return more;
     };
-    advance(0);
+    bool more = advance(0);
     for (int half = 0; more; half ^= ahead) {
         const pairs now = passing.now();
 
         copy_async_wait<0>();
         __syncthreads(); /* it is there, and the one before is done with */
         if (ahead)
-            advance(half ^ 1);
+            more = advance(half ^ 1);
         use(now, passes + half * S::TILE);
         if (!ahead) {
             __syncthreads();
-            advance(0);
+            more = advance(0);
         }
     }
     copy_async_wait<0>();

@@ -46,7 +46,7 @@ CUDA_ARCH = $(or $(NVCC_ARCH),$(CUDA_ARCHS))
 kernels/cuda/%.o: kernels/cuda/%.cu
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
 	rm -rf $(@:.o=.keep) && mkdir $(@:.o=.keep) && \
-	if ! $(NVCC) -std=c++17 -O2 $(CUDA_ARCH) -Xptxas -v $(DEFS) \
+	if ! $(NVCC) -std=c++17 -O2 $(BN_NVCC_WERROR) $(CUDA_ARCH) -Xptxas -v $(DEFS) \
 		$(AM_CPPFLAGS) $(CPPFLAGS) -MD -MP -MF $@.d -c $< -o $@ \
 		-keep -keep-dir $(@:.o=.keep) \
 		>$(@:.o=.ptxas) 2>&1; then cat $(@:.o=.ptxas) >&2; exit 1; fi && \

@@ -13,7 +13,7 @@ EMU_LIBS = kernels/emu/libemu.a -lm
 
 EMU_CXX = $(CXX) -x c++ -std=c++17 -DBN_EMU $(DEFS) $(AM_CPPFLAGS) \
 	$(CPPFLAGS) -fno-exceptions -fno-rtti -ffp-contract=off \
-	-Wno-unknown-pragmas $(AM_CXXFLAGS) $(EMU_WERROR) -O2 -g
+	-Wno-unknown-pragmas $(AM_CXXFLAGS) -O2 -g
 kernels/emu/obj/%.o: kernels/cuda/%.cu
 	$(AM_V_CXX)$(MKDIR_P) $(@D) && \
 	$(EMU_CXX) -MD -MP -MF $@.d -c $< -o $@

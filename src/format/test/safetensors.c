@@ -305,7 +305,7 @@ static void shards_agree_with_the_index(void **state)
     expect(INDEX, "%s/" INDEX ": 'weight_map' is missing or empty");
     edit("model.safetensors", "");
     expect("", "'%s/' holds both model.safetensors and " INDEX ": name the "
-               "one to read");
+               "one to read, or move the other away");
     char *gone = bn_path_join(dir, "model.safetensors");
     assert_int_equal(unlink(gone), 0);
     free(gone);
