@@ -27,6 +27,7 @@ src_train_libtrain_a_SOURCES = \
 	src/train/gen_eval.c src/train/gen_eval.h \
 	src/train/gen_model.c \
 	src/train/gen_text.c src/train/gen_text.h \
+	src/train/hold.c src/train/hold.h \
 	src/train/load.c src/train/load.h \
 	src/train/meet.c src/train/meet.h \
 	src/train/observe.c src/train/observe.h src/train/observe_print.c \

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "ckpt/peft.h"
 #include "train/device.h"
+#include "train/hold.h"
 #include "train/meet.h"
 #include "train/phase.h"
 #include "train/stages.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What tokenization did, said once by the process that did it. */
 static void report(const struct bn_tokens *ts)
@@ -59,6 +61,8 @@ static int check_vocab(const struct bn_session *s, struct bn_err *err)
     return 0;
 }
 
+static const double patience = 5; /* seconds, with a run that is ending */
+
 /* A rank whose node is down is noticed after this long. */
 static const double silence = 45; /* seconds */
 
@@ -70,6 +74,12 @@ static int open_boot(struct bn_session *s, unsigned flags, struct bn_err *err)
     if (s->boot == NULL)
         return -1;
     bn_log_set_rank(s->info.rank, s->info.size);
+    /* Before anything in the folder is touched. */
+    if (dir != NULL && s->info.rank == 0) {
+        s->hold = bn_hold_dir(dir, patience, err);
+        if (s->hold < 0)
+            return -1;
+    }
     bn_phase_begin(dir, &s->info);
     bn_phase_watch(&s->watch, dir, &s->info, silence);
     bn_boot_watch(s->boot, &s->watch);
@@ -334,7 +344,7 @@ int bn_session_agree(struct bn_session *s, int rc, struct bn_word *word,
 int bn_session_open(struct bn_session *s, const struct bn_run *run,
                     unsigned flags, int max_tokens, struct bn_err *err)
 {
-    *s = (struct bn_session){.run = run};
+    *s = (struct bn_session){.run = run, .hold = -1};
     if (open_all(s, flags, max_tokens, err) < 0) {
         bn_phase_fail(err);
         bn_session_close(s, true);
@@ -359,5 +369,7 @@ void bn_session_close(struct bn_session *s, bool failed)
     bn_hf_files_release(&s->carried);
     bn_tokenizer_close(s->tokenizer);
     release_split(s);
-    *s = (struct bn_session){0};
+    if (s->hold >= 0)
+        close(s->hold);
+    *s = (struct bn_session){.hold = -1};
 }

@@ -21,6 +21,7 @@ struct bn_session {
     struct bn_boot *boot;
     struct bn_boot_info info;
     struct bn_watch watch;
+    int hold; /* rank 0's, of output_dir (hold.h); -1: none */
     struct bn_comm *world;
     struct bn_mesh mesh;
     struct bn_dev *dev;

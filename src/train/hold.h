@@ -1,0 +1,14 @@
+/* One run at a time in an output_dir. */
+#ifndef BN_TRAIN_HOLD_H
+#define BN_TRAIN_HOLD_H
+
+#include "base/err.h"
+
+/* Lock the folder 'dir', which is there, until the descriptor that is
+ * returned is closed or this process ends, however it ends. While another has
+ * it, wait for 'seconds' and then fail (BN_ERR_AGAIN): a run that was just
+ * killed may take a moment to go. A file system that cannot lock a folder
+ * (NFS) gives the descriptor without a lock. -1 on failure. */
+int bn_hold_dir(const char *dir, double seconds, struct bn_err *err);
+
+#endif
