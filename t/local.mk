@@ -59,7 +59,8 @@ SHARNESS_TESTS = \
 	t/issues/t4950-carried.t \
 	t/issues/t7900-no-whole-checkpoint.t \
 	t/issues/t7910-interrupt.t \
-	t/issues/t7920-two-runs.t
+	t/issues/t7920-two-runs.t \
+	t/issues/t7930-other-user.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
 	t/ranks/kill.py t/ranks/lib.sh \

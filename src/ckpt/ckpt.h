@@ -160,7 +160,8 @@ int bn_ckpt_place(float *flat, const struct bn_params *params,
                   struct bn_err *err);
 
 /* Steps of the checkpoints in OUTPUT that have a manifest, ascending;
- * malloc'ed '*steps'. An absent directory has none. Local. */
+ * malloc'ed '*steps'. An absent directory has none; a checkpoint that may not
+ * be looked into is an error. Local. */
 int bn_ckpt_list(const char *output_dir, long **steps, size_t *n,
                  struct bn_err *err);
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int ascending(const void *a, const void *b)
 {
@@ -32,6 +33,24 @@ static long step_of(const char *name)
     return *name >= '0' && *name <= '9' && *end == '\0' ? step : -1;
 }
 
+/* 1 or 0. What may not be looked at is not taken for absent: a run would begin
+ * anew over a checkpoint of another user. */
+static int has_manifest(const char *output_dir, const char *name,
+                        struct bn_err *err)
+{
+    char *path = bn_asprintf("%s/%s/manifest.json", output_dir, name);
+    int rc = 1;
+
+    if (access(path, F_OK) < 0)
+        rc = errno == ENOENT || errno == ENOTDIR
+                 ? 0
+                 : bn_fail(err, bn_err_from_errno(errno),
+                           "cannot look into '%s/%s': %s", output_dir, name,
+                           strerror(errno));
+    free(path);
+    return rc;
+}
+
 int bn_ckpt_list(const char *output_dir, long **steps, size_t *n,
                  struct bn_err *err)
 {
@@ -47,18 +66,24 @@ int bn_ckpt_list(const char *output_dir, long **steps, size_t *n,
                    : bn_fail(err, bn_err_from_errno(errno),
                              "cannot list '%s': %s", output_dir,
                              strerror(errno));
-    for (e = readdir(d); e != NULL; e = readdir(d)) {
+    int rc = 0;
+    for (e = readdir(d); e != NULL && rc == 0; e = readdir(d)) {
         long step = step_of(e->d_name);
-        char *path = bn_asprintf("%s/%s/manifest.json", output_dir,
-                                 e->d_name);
+        int there = step >= 0 ? has_manifest(output_dir, e->d_name, err) : 0;
 
-        if (step >= 0 && bn_exists(path)) {
+        if (there > 0) {
             bn_grow(steps, &cap, *n + 1, sizeof(**steps));
             (*steps)[(*n)++] = step;
         }
-        free(path);
+        rc = there < 0 ? -1 : 0;
     }
     closedir(d);
+    if (rc < 0) {
+        free(*steps);
+        *steps = NULL;
+        *n = 0;
+        return -1;
+    }
     if (*n > 0)
         qsort(*steps, *n, sizeof(**steps), ascending);
     return 0;
