@@ -8,7 +8,6 @@ bn_require SETPRIV "no setpriv, or not root" \
 
 # Folders above the scratch folder may be closed to others.
 other=$(mktemp -d /tmp/burnish-other-XXXXXX) || exit 1
-cleanup "rm -rf '$other'"
 python3 "$BN_SRCDIR/t/tiny.py" "$other/w"
 cp "$BN_BUILDDIR/burnish-train" "$other/"
 chown -R 65534 "$other"
@@ -35,4 +34,5 @@ test_expect_success 'a file of that name is no checkpoint' '
     chown 65534 "$other/w/out/checkpoint-4" && : >"$other/w/out/checkpoint-9" &&
     train && grep "^resumed from .out/checkpoint-4. after step 4$" err
 '
+rm -rf "$other"
 test_done
