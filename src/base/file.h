@@ -45,6 +45,7 @@ int bn_dir_may_write(const char *path, struct bn_err *err);
 /* Remove a file or a whole tree without following links; absent is fine. */
 int bn_remove_tree(const char *path, struct bn_err *err);
 
+/* errno says why not. */
 bool bn_exists(const char *path);
 /* Whether the name is there, if only as a link to what is not: of a file that
  * may be absent, somebody meant it to be there. */

@@ -30,6 +30,12 @@ test_expect_success 'a checkpoint of another user: refused, and all is as it was
     cmp was "$other/w/out/metrics.jsonl" &&
     test ! -e "$other/w/out/checkpoint-4.old"
 '
+test_expect_success 'a model that may not be looked at is not said to be absent' '
+    mkdir "$other/w/closed" && cp -R "$other/w/model" "$other/w/closed/" &&
+    chmod 700 "$other/w/closed" &&
+    test_expect_code 65 train --set model_name_or_path=closed/model &&
+    tail -n 1 err | grep "^error: model_name_or_path: cannot look at .closed/model.: Permission denied$"
+'
 test_expect_success 'a file of that name is no checkpoint' '
     chown 65534 "$other/w/out/checkpoint-4" && : >"$other/w/out/checkpoint-9" &&
     train && grep "^resumed from .out/checkpoint-4. after step 4$" err
