@@ -146,8 +146,6 @@ BN_INLINE void job_keys(enum bn_dtype t, struct job *j, const struct way *w,
     }
 }
 
-#define LN2 0x1.62e43p-1f
-
 /* Divide by the sums and store. */
 BN_INLINE void job_store(enum bn_dtype t, struct job *j)
 {
@@ -163,7 +161,7 @@ BN_INLINE void job_store(enum bn_dtype t, struct job *j)
             const float *out = j->w.out + at * hp;
 
             a->lse[(size_t)(j->head + h) * a->nq + q] =
-                sum == 0 ? -INFINITY : j->w.top[at] * LN2 + logf(sum);
+                sum == 0 ? -INFINITY : j->w.top[at] * BN_CPU_LN2 + logf(sum);
 #pragma omp simd
             for (int c = 0; c < a->hd; c++)
                 bn_put(t, a->o, to + c, out[c] * by);

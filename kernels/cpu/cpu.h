@@ -36,6 +36,9 @@
 /* Work below this many elements is not worth waking other threads. */
 enum { BN_CPU_SMALL = 16384 };
 
+#define BN_CPU_LOG2E 0x1.715476p0f
+#define BN_CPU_LN2 0x1.62e43p-1f
+
 /* exp(x) to 1e-7 relative: Cody and Waite's reduction to |r| <= ln 2 / 2,
  * then the polynomial of Cephes's expf. Results below 2^-126 are 0, above
  * the range infinite, NaN stays NaN. Branch-free. */
@@ -44,7 +47,7 @@ BN_INLINE float bn_cpu_exp(float x)
     const float magic = 0x1.8p23f;
     float in = x < -87.5f ? -87.5f : x;
     in = in > 89.0f ? 89.0f : in;
-    float shifted = in * 0x1.715476p0f + magic;
+    float shifted = in * BN_CPU_LOG2E + magic;
     float k = shifted - magic;
     float r = in - k * 0x1.62e4p-1f;
     r = r - k * 0x1.7f7d1cp-20f;
@@ -79,8 +82,6 @@ BN_INLINE float bn_cpu_exp2_low(float y)
     uint32_t bits = bn_float_bits(p) + (bn_float_bits(shifted) << 23);
     return y < -125.5f ? 0 : bn_bits_float(bits);
 }
-
-#define BN_CPU_LOG2E 0x1.715476p0f
 
 /* exp(x) for x <= 0.5; the error grows with |x|, as slowly as exp(x) falls. */
 BN_INLINE float bn_cpu_exp_low(float x)

@@ -22,19 +22,18 @@ static const size_t pair_logit_bytes = (size_t)512 << 20;
 int bn_trainer_config(const struct bn_run *run, struct bn_model_config *cfg,
                       struct bn_err *err)
 {
-    const char *from = run->model.init == BN_RUN_INIT_RANDOM
-                           ? run->model.config_name
-                           : run->model.model_name_or_path;
-    const char *key = run->model.init == BN_RUN_INIT_RANDOM
-                          ? "config_name"
-                          : "model_name_or_path";
+    bool random = run->model.init == BN_RUN_INIT_RANDOM;
+    const char *key = random ? "config_name" : "model_name_or_path";
+    const char *from = random ? run->model.config_name
+                              : run->model.model_name_or_path;
 
-    if (!bn_exists(from) && errno == EACCES)
-        return bn_fail(err, BN_ERR_DATA, "%s: cannot look at '%s': %s", key,
-                       from, strerror(errno));
     if (!bn_exists(from))
-        return bn_fail(err, BN_ERR_DATA, "%s: there is no '%s' (names of a hub"
-                       " are not fetched: give a folder)", key, from);
+        return errno == EACCES
+                   ? bn_fail(err, BN_ERR_DATA, "%s: cannot look at '%s': %s",
+                             key, from, strerror(errno))
+                   : bn_fail(err, BN_ERR_DATA, "%s: there is no '%s' (names of"
+                             " a hub are not fetched: give a folder)", key,
+                             from);
     char *path = bn_is_dir(from) ? bn_path_join(from, "config.json")
                                  : bn_strdup(from);
     struct bn_str notes = {0};

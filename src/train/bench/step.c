@@ -12,8 +12,8 @@
  * step (seconds, loss) and a last one: page faults a step after step 2, peak
  * memory, tokens. With --wait a line on standard input starts each step, so
  * that two programs can take turns, and its end ends the steps. --floor: the
- * least time of a step's matrix products and what the processor's peak leaves
- * of the whole step, measured after the steps.
+ * least time of a step's matrix products, measured after the steps, and that of
+ * the whole step at the processor's peak, the most seen between them.
  */
 #include "config.h"
 #include "base/clock.h"
