@@ -55,6 +55,15 @@ bn_require()
     "$@" >/dev/null 2>&1 || bn_missing "$bn_word" "$bn_reason"
 }
 
+# bn_require_runs: whole runs of small models, with a token cache of their own.
+bn_require_runs()
+{
+    bn_require TRAIN "burnish-train was not built" burnish-train --version
+    bn_require PYTHON "no python3" python3 -c ""
+    BURNISH_CACHE=$PWD/cache PYTHONDONTWRITEBYTECODE=1
+    export BURNISH_CACHE PYTHONDONTWRITEBYTECODE
+}
+
 # bn_prereq WORD REASON COMMAND...: the same for single tests, which begin
 # with test_expect_success WORD '...'.
 bn_prereq()

@@ -1,10 +1,7 @@
 #!/bin/sh
 test_description='dynamic RoPE turns a row by its own length, whatever lies beside it'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
-bn_require TRAIN "burnish-train was not built" burnish-train --version
-bn_require PYTHON "no python3" python3 -c ""
-BURNISH_CACHE=$PWD/cache
-export BURNISH_CACHE
+bn_require_runs
 
 # A model for 24 positions, and plain ones with the base that dynamic RoPE has
 # at 20 and at 60: theta (factor L / 24 - factor + 1)^(d / (d - 2)), d = 8.

@@ -1,10 +1,7 @@
 #!/bin/sh
 test_description='a run does not write over the weights it begins with; what is no file is said to be'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
-bn_require TRAIN "burnish-train was not built" burnish-train --version
-bn_require PYTHON "no python3" python3 -c ""
-BURNISH_CACHE=$PWD/cache
-export BURNISH_CACHE
+bn_require_runs
 python3 -c '
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -1,10 +1,9 @@
 #!/bin/sh
 test_description='the bar of a run on a terminal: after an evaluation, in few columns'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
-bn_require TRAIN "burnish-train was not built" burnish-train --version
-bn_require PYTHON "no python3" python3 -c ""
-BURNISH_CACHE=$PWD/cache TERM=xterm PYTHONDONTWRITEBYTECODE=1
-export BURNISH_CACHE TERM PYTHONDONTWRITEBYTECODE
+bn_require_runs
+TERM=xterm
+export TERM
 python3 "$BN_SRCDIR/t/tiny.py" .
 
 # on COLUMNS OUT ARG...: the run's bars, each state a line, into 'bars'

@@ -1,10 +1,7 @@
 #!/bin/sh
 test_description='what goes with the final model is read when the run begins'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
-bn_require TRAIN "burnish-train was not built" burnish-train --version
-bn_require PYTHON "no python3" python3 -c ""
-BURNISH_CACHE=$PWD/cache
-export BURNISH_CACHE
+bn_require_runs
 python3 "$BN_SRCDIR/t/tiny.py" .
 printf '{"max_new_tokens": 5}\n' >model/generation_config.json
 printf '{{ messages[0].content }}' >model/chat_template.jinja

@@ -1,10 +1,7 @@
 #!/bin/sh
 test_description='where no checkpoint is whole, nothing of them is in the run that begins anew'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
-bn_require TRAIN "burnish-train was not built" burnish-train --version
-bn_require PYTHON "no python3" python3 -c ""
-BURNISH_CACHE=$PWD/cache
-export BURNISH_CACHE
+bn_require_runs
 
 python3 "$BN_SRCDIR/t/tiny.py" .
 echo 'save_steps: 2' >>run.yaml

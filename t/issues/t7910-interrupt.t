@@ -1,10 +1,9 @@
 #!/bin/sh
 test_description='Ctrl-C in a terminal, or a terminal that goes: what is said, what is left, and that the run goes on'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
-bn_require TRAIN "burnish-train was not built" burnish-train --version
-bn_require PYTHON "no python3" python3 -c ""
-BURNISH_CACHE=$PWD/cache TERM=xterm PYTHONDONTWRITEBYTECODE=1
-export BURNISH_CACHE TERM PYTHONDONTWRITEBYTECODE
+bn_require_runs
+TERM=xterm
+export TERM
 python3 "$BN_SRCDIR/t/tiny.py" .
 sed -i -e 's/^max_steps.*/max_steps: 60/' run.yaml
 

@@ -1,10 +1,7 @@
 #!/bin/sh
 test_description='two runs in one output_dir: the second one waits, and leaves the first alone'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
-bn_require TRAIN "burnish-train was not built" burnish-train --version
-bn_require PYTHON "no python3" python3 -c ""
-BURNISH_CACHE=$PWD/cache PYTHONDONTWRITEBYTECODE=1
-export BURNISH_CACHE PYTHONDONTWRITEBYTECODE
+bn_require_runs
 python3 "$BN_SRCDIR/t/tiny.py" .
 sed -i -e 's/^max_steps.*/max_steps: 300/' run.yaml
 echo 'save_steps: 100' >>run.yaml
