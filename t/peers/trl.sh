@@ -1,8 +1,9 @@
 #!/bin/sh
 # Training and scoring against the newest torch, transformers and TRL of
 # PyPI: orpo_steps.py compares 20 ORPO steps with TRL's own trainer, scores.py
-# log-probabilities and written folders with transformers, masks.py what is
-# learnt of conversations.
+# log-probabilities and written folders with transformers, models.py the same
+# and training of models of random shape (BN_PEERS_MODELS: how many), masks.py
+# what is learnt of conversations.
 set -eu
 . "$(dirname "$0")/venv.sh"
 inputs=${BN_SHARED:-$BN_SRCDIR/../shared}/inputs
@@ -15,6 +16,8 @@ rc=0
 "$python" "$BN_SRCDIR/t/peers/orpo_steps.py" "$BN_BUILDDIR" "$inputs" "$tmp" || rc=1
 "$python" "$BN_SRCDIR/t/peers/scores.py" "$BN_BUILDDIR" "$inputs" \
     "$BN_SRCDIR/t/data/arch-variants" "$tmp" || rc=1
+"$python" "$BN_SRCDIR/t/peers/models.py" "$BN_BUILDDIR" "$tmp" \
+    "${BN_PEERS_MODELS:-24}" || rc=1
 "$python" "$BN_SRCDIR/t/peers/masks.py" "$BN_BUILDDIR/burnish" "$inputs" ||
     rc=1
 exit $rc
