@@ -7,8 +7,9 @@
 /* Lock the folder 'dir', which is there, until the descriptor that is
  * returned is closed or this process ends, however it ends. While another has
  * it, wait for 'seconds' and then fail (BN_ERR_AGAIN): a run that was just
- * killed may take a moment to go. A file system that cannot lock a folder
- * (NFS) gives the descriptor without a lock. -1 on failure. */
+ * killed may take a moment to go. Where a folder cannot be locked (NFS), a file
+ * '.lock' in it is, and stays; a file system without any locks gives the
+ * descriptor all the same. -1 on failure. */
 int bn_hold_dir(const char *dir, double seconds, struct bn_err *err);
 
 #endif
