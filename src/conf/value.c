@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -170,6 +171,26 @@ static int read_int(const struct bn_conf_key *k, const struct bn_yaml *y,
     return 0;
 }
 
+/* A path that only a shell would read as it is meant: a folder of the name
+ * '$SCRATCH' is nobody's wish. */
+static int left_to_shell(const struct bn_conf_key *k, const struct bn_yaml *y,
+                         struct bn_problems *p)
+{
+    const char *dollar = strchr(y->text, '$');
+
+    if (strncmp(y->text, "~/", 2) == 0)
+        bn_problem_add(p, y->at, "%s: '~' stands for nothing here; write the"
+                                 " home directory out", k->name);
+    else if (dollar != NULL && (dollar[1] == '{' || dollar[1] == '_'
+                                || isalpha((unsigned char)dollar[1])))
+        bn_problem_add(p, y->at, "%s: '$' stands for nothing here; write out "
+                                 "what '%s' means, or have a shell do it: "
+                                 "--set %s=...", k->name, y->text, k->name);
+    else
+        return 0;
+    return -1;
+}
+
 static int read_str(const struct bn_conf_key *k, const struct bn_yaml *y,
                     char **out, struct bn_problems *p)
 {
@@ -179,11 +200,8 @@ static int read_str(const struct bn_conf_key *k, const struct bn_yaml *y,
         bn_problem_add(p, y->at, "%s: an empty string", k->name);
         return -1;
     }
-    if (k->flags & BN_CONF_PATH && strncmp(y->text, "~/", 2) == 0) {
-        bn_problem_add(p, y->at, "%s: '~' stands for nothing here; write the"
-                                 " home directory out", k->name);
+    if (k->flags & BN_CONF_PATH && left_to_shell(k, y, p) < 0)
         return -1;
-    }
     *out = bn_strdup(y->text);
     return 0;
 }

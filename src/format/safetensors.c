@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#include <dirent.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -323,6 +324,34 @@ static const char *other_weights(const char *dir)
     return found;
 }
 
+/* A folder that was copied without its index. */
+static bool has_first_shard(const char *dir)
+{
+    DIR *d = opendir(dir);
+    bool found = false;
+
+    for (struct dirent *e = d != NULL ? readdir(d) : NULL;
+         e != NULL && !found; e = readdir(d))
+        found = bn_str_starts(e->d_name, "model-00001-of-");
+    if (d != NULL)
+        closedir(d);
+    return found;
+}
+
+static int no_weights(const char *dir, struct bn_err *err)
+{
+    const char *other = other_weights(dir);
+
+    if (has_first_shard(dir))
+        return bn_fail(err, BN_ERR_DATA, "'%s' holds parts of a model, but "
+                       "not %s, which says what is in them: copy it too", dir,
+                       index_name);
+    return bn_fail(err, BN_ERR_DATA, "'%s' holds neither model.safetensors "
+                   "nor %s%s%s", dir, index_name,
+                   other != NULL ? "; burnish convert makes it of " : "",
+                   other != NULL ? other : "");
+}
+
 static int open_dir(struct bn_tensors *ts, const char *dir,
                     struct bn_err *err)
 {
@@ -339,14 +368,8 @@ static int open_dir(struct bn_tensors *ts, const char *dir,
         rc = map_file(ts, one, err);
     else if (has_index)
         rc = open_index(ts, index, err);
-    else {
-        const char *other = other_weights(dir);
-
-        rc = bn_fail(err, BN_ERR_DATA, "'%s' holds neither "
-                     "model.safetensors nor %s%s%s", dir, index_name,
-                     other != NULL ? "; burnish convert makes it of " : "",
-                     other != NULL ? other : "");
-    }
+    else
+        rc = no_weights(dir, err);
     free(one);
     free(index);
     return rc;
