@@ -478,6 +478,23 @@ static int eval_only(struct loop *l, struct bn_err *err)
     return 0;
 }
 
+/* In the output_dir, and in what an earlier run left there that this one will
+ * replace in the end. */
+static int may_write(const char *dir, struct bn_err *err)
+{
+    static const char *const replaced[] = {"model", "adapter"};
+    int rc = bn_dir_may_write(dir, err);
+
+    for (size_t i = 0; i < BN_COUNT(replaced) && rc == 0; i++) {
+        char *path = bn_path_join(dir, replaced[i]);
+
+        if (bn_is_dir(path))
+            rc = bn_dir_may_write(path, err);
+        free(path);
+    }
+    return rc;
+}
+
 int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
 {
     struct bn_session s;
@@ -495,7 +512,7 @@ int bn_train_run(const struct bn_run *run, unsigned flags, struct bn_err *err)
     if ((flags & (BN_TRAIN_EVAL_ONLY | BN_TRAIN_CHECK)) == 0)
         parts |= BN_SESSION_PUBLISH;
     if ((flags & BN_TRAIN_EVAL_ONLY) == 0
-        && (bn_dir_may_write(run->output_dir, err) < 0
+        && (may_write(run->output_dir, err) < 0
             || (parts & BN_SESSION_PUBLISH
                 && bn_mkdirs(run->output_dir, err) < 0)))
         return bn_err_prefix(err, "output_dir");

@@ -1,5 +1,5 @@
 #!/bin/sh
-test_description='a run does not begin anew over checkpoints that it may not look into'
+test_description='folders of another user: no run begins that would not look into them or could not replace them'
 . "${BN_SRCDIR:-$(dirname "$0")/../..}/t/tlib.sh"
 bn_require TRAIN "burnish-train was not built" burnish-train --version
 bn_require PYTHON "no python3" python3 -c ""
@@ -39,6 +39,14 @@ test_expect_success 'a model that may not be looked at is not said to be absent'
 test_expect_success 'a file of that name is no checkpoint' '
     chown 65534 "$other/w/out/checkpoint-4" && : >"$other/w/out/checkpoint-9" &&
     train && grep "^resumed from .out/checkpoint-4. after step 4$" err
+'
+test_expect_success 'a model of another user that the run would replace: said at the start' '
+    chown -R 0 "$other/w/out/model" &&
+    for how in --check --set=resume=never; do
+        test_expect_code 65 train $how && tail -n 1 err >&2 &&
+        tail -n 1 err | grep "^error: output_dir: cannot write in .out/model.: Permission denied$" ||
+            return 1
+    done
 '
 rm -rf "$other"
 test_done
