@@ -173,8 +173,10 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
 
 void bn_model_backward_none(struct bn_model *m)
 {
-    if (m->shard == NULL)
-        return;
-    for (int l = m->nlayers - 1; l >= 0; l--)
-        bn_shard_layer_done(m, l);
+    made(m, m->nlayers);
+    for (int l = m->nlayers - 1; l >= 0; l--) {
+        if (m->shard != NULL)
+            bn_shard_layer_done(m, l);
+        made(m, l);
+    }
 }

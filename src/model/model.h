@@ -224,8 +224,9 @@ int bn_model_forward(struct bn_model *m, struct bn_acts *a,
  * the embedding, final norm and head are not summed over ranks then. */
 void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y);
 
-/* With sharded gradients: take part in one backward pass of the other ranks
- * without a batch of one's own. Collective. */
+/* Take part in one backward pass of the other ranks without a batch of one's
+ * own: nothing is added, and whoever waits for the gradients of a layer is
+ * told. Collective with sharded gradients. */
 void bn_model_backward_none(struct bn_model *m);
 
 /* The residual stream [rows, hidden] between pipeline stages. */

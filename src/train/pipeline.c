@@ -248,23 +248,48 @@ static int forward(struct run *r, int k, struct bn_err *err)
 }
 
 /* The gradients of a step's last backward pass are summed as they are made. */
-static int run_backward(struct run *r, int k, struct bn_err *err)
+static int sum_as_made(struct run *r, struct bn_err *err)
 {
     struct bn_trainer *t = r->t;
-    struct bn_acts *a = acts(r, k);
-    bool last = k == r->n - 1;
 
-    bn_crash_micro(k, r->n);
-    if (last && agree(r, err) < 0)
+    if (agree(r, err) < 0)
         return -1;
-    if (last && !r->dropped && t->model->shard == NULL && r->spent == NULL
+    if (!r->dropped && t->model->shard == NULL && r->spent == NULL
         && t->run->mesh.overlap_grad_reduce) {
         t->model->made.f = bn_optim_made;
         t->model->made.arg = t->optim;
     }
-    bn_model_backward(t->model, a, a->d_y);
-    t->model->made.f = NULL;
-    return bn_dev_check(t->dev, err);
+    return 0;
+}
+
+static int run_backward(struct run *r, int k, struct bn_err *err)
+{
+    struct bn_model *m = r->t->model;
+    struct bn_acts *a = acts(r, k);
+
+    bn_crash_micro(k, r->n);
+    if (k == r->n - 1 && sum_as_made(r, err) < 0)
+        return -1;
+    bn_model_backward(m, a, a->d_y);
+    m->made.f = NULL;
+    return bn_dev_check(r->t->dev, err);
+}
+
+/* Of n micro-batches all but 'mine' have no data here. Other data-parallel
+ * ranks may have some, and this one has to take part in the same sums. */
+static int run_empty(struct run *r, int mine, int n, struct bn_err *err)
+{
+    struct bn_model *m = r->t->model;
+
+    for (int k = mine; k < n; k++) {
+        if (mine == 0 && k == n - 1 && sum_as_made(r, err) < 0)
+            return -1;
+        bn_model_backward_none(m);
+        m->made.f = NULL;
+        if (bn_dev_check(r->t->dev, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int backward(struct run *r, int k, struct bn_err *err)
@@ -336,11 +361,8 @@ static int run_all(struct run *r, const struct bn_micro *m, int n, int *where,
     bn_crash_micro(0, 0);
     if (rc < 0)
         *where = (int)(r->m[at] - m);
-    /* The other data-parallel ranks may have more that are not empty. */
-    for (int i = mine; i < n && rc == 0; i++) {
-        bn_model_backward_none(r->t->model);
-        rc = bn_dev_check(r->t->dev, err);
-    }
+    if (rc == 0)
+        rc = run_empty(r, mine, n, err);
     if (rc == 0)
         rc = agree(r, err);
     free(r->m);
