@@ -58,6 +58,7 @@ SHARNESS_TESTS = \
 	t/issues/t4940-progress.t \
 	t/issues/t4950-carried.t \
 	t/issues/t5140-empty-rank.t \
+	t/issues/t5150-odd-vocabulary.t \
 	t/issues/t7900-no-whole-checkpoint.t \
 	t/issues/t7910-interrupt.t \
 	t/issues/t7920-two-runs.t \

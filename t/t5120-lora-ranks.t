@@ -127,7 +127,7 @@ test_expect_success 'checkpoints hold the adapter alone, and name the model' '
 	base = set()
 	for d, n in (("one", 1), ("four", 4), ("pair", 4)):
 	    m = json.load(open(d + "/checkpoint-10/manifest.json"))
-	    assert m["version"] == 3 and m["adapter"]["r"] == 4 and len(m["shards"]) == n
+	    assert m["version"] == 4 and m["adapter"]["r"] == 4 and len(m["shards"]) == n
 	    own = sum(math.prod(t[2]) for t in tiny.read_tensors(d + "/adapter/adapter_model.safetensors"))
 	    held = sum(s["count"] for s in m["shards"])
 	    size = sum(os.path.getsize(d + "/checkpoint-10/" + s["file"]) for s in m["shards"])

@@ -44,6 +44,9 @@ struct bn_ckpt_state {
     float *master, *m, *v; /* [count] */
 };
 
+/* What is written; what is read: 1 to that. */
+enum { BN_CKPT_VERSION = 4 };
+
 enum { BN_CKPT_NAME = 64 };
 /* "state-pp0-tp1-dp2.bin"; returns 'out'. */
 char *bn_ckpt_shard_name(const struct bn_ckpt_shard *s,

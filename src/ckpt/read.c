@@ -115,14 +115,15 @@ static int hex_hash(const char *s, struct bn_hash *h)
 
 /* One entry of the manifest's list; its file name must be the one that its
  * coordinates give, so no path can be smuggled in. */
-static int parse_shard(const json_t *o, bool tree, struct bn_ckpt_shard *s,
-                       const char *where, struct bn_err *err)
+static int parse_shard(const json_t *o, int version,
+                       struct bn_ckpt_shard *s, const char *where,
+                       struct bn_err *err)
 {
     const char *file = json_string_value(json_object_get(o, "file"));
+    bool tree = version >= 3, bad = false;
     const char *hash = json_string_value(
         json_object_get(o, tree ? "xxh3_128_tree" : "xxh3_128"));
     char name[BN_CKPT_NAME];
-    bool bad = false;
 
     s->tree = tree;
     s->pp = (int)get_int(o, "pp", &bad);
@@ -133,6 +134,7 @@ static int parse_shard(const json_t *o, bool tree, struct bn_ckpt_shard *s,
     s->part.end_layer = (int)get_int(o, "end_layer", &bad);
     s->part.has_embed = get_int(o, "embed", &bad) != 0;
     s->part.has_head = get_int(o, "head", &bad) != 0;
+    s->part.tight = version < 4;
     s->begin = (size_t)get_int(o, "begin", &bad);
     s->count = (size_t)get_int(o, "count", &bad);
     s->bytes = (size_t)get_int(o, "bytes", &bad);
@@ -176,18 +178,18 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
     bool ours = !bad && format != NULL
                 && strcmp(format, "burnish checkpoint") == 0;
 
-    if (ours && (version < 1 || version > 3)) {
+    if (ours && (version < 1 || version > BN_CKPT_VERSION)) {
         json_decref(m);
         return bn_fail(err, BN_ERR_DATA, "%s: checkpoint format version %lld "
-                       "is not known here (1 to 3 are)", path,
-                       (long long)version);
+                       "is not known here (1 to %d are)", path,
+                       (long long)version, BN_CKPT_VERSION);
     }
     if (!ours || trajectory == NULL
         || !json_is_object(json_object_get(m, "loop"))
         || json_array_size(list) == 0) {
         json_decref(m);
         return bn_fail(err, BN_ERR_DATA, "%s: not a manifest of a burnish "
-                       "checkpoint, version 1 to 3", path);
+                       "checkpoint, version 1 to %d", path, BN_CKPT_VERSION);
     }
     c->trajectory = bn_strdup(trajectory);
     c->loop = json_incref(json_object_get(m, "loop"));
@@ -197,11 +199,11 @@ static int parse_manifest(struct bn_ckpt *c, const char *path,
     json_array_foreach(list, i, o)
     {
         if (rc == 0)
-            rc = parse_shard(o, version == 3, &c->shard[i], path, err);
+            rc = parse_shard(o, (int)version, &c->shard[i], path, err);
     }
     if (rc == 0
         && (version == 2
-            || (version == 3 && json_object_get(m, "adapter") != NULL)))
+            || (version >= 3 && json_object_get(m, "adapter") != NULL)))
         rc = parse_adapter(c, m, path, err);
     json_decref(m);
     return rc;

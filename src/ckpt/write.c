@@ -67,7 +67,7 @@ static int put_manifest(const char *tmp, long step,
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, shard_json(&shards[i]));
     m = json_pack("{s:s, s:i, s:I, s:s, s:O, s:o}", "format",
-                  "burnish checkpoint", "version", 3, "step",
+                  "burnish checkpoint", "version", BN_CKPT_VERSION, "step",
                   (json_int_t)step, "trajectory", trajectory, "loop", loop,
                   "shards", list);
     if (adapter) {

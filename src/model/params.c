@@ -149,6 +149,16 @@ static void split(struct bn_param *p, const struct bn_model_config *c,
     }
 }
 
+/* Elements that the parameter takes, with what it leaves empty. */
+static size_t room(const struct bn_param *p, const struct bn_part *part)
+{
+    int tp = part->tp_size;
+
+    if (p->split != BN_SPLIT_VOCAB || part->tight)
+        return p->count;
+    return (size_t)((p->full_rows + tp - 1) / tp) * (size_t)p->cols;
+}
+
 static int check_part(const struct bn_model_config *c,
                       const struct bn_part *p, struct bn_err *err)
 {
@@ -241,7 +251,7 @@ static void add(struct bn_params *ps, const struct bn_model_config *c,
     if (specs[kind].first)
         ps->elems = round_up(ps->elems);
     p->offset = ps->elems;
-    ps->elems += p->count;
+    ps->elems += room(p, &ps->part);
     ps->count += p->count;
     ps->index[slot(ps, kind, layer)] = ps->n++;
 }

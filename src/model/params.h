@@ -13,7 +13,9 @@
  *          and their biases; whole heads. With more ranks than KV heads
  *          several ranks hold the same head ('copies').
  *   cols   input features (row parallel): o, down
- *   vocab  rows of embedding and head in near-equal runs; any size fits
+ *   vocab  rows of embedding and head in near-equal runs; any size fits. Each
+ *          run has room for the longest, so that what follows lies at the
+ *          same place on all tensor ranks
  *   none   every rank holds all: norms, q/k norms, o's bias
  * and an adapter's factors as lora.h says.
  */
@@ -96,6 +98,8 @@ struct bn_part {
     int first_layer, end_layer; /* layers first .. end-1 */
     bool has_embed;             /* the first stage */
     bool has_head;              /* the last: final norm and head */
+    bool tight; /* runs of the vocabulary have no room beyond what they hold:
+                 * checkpoints of versions 1 to 3 */
 };
 
 struct bn_param {

@@ -98,7 +98,7 @@ static void variants_load_on_every_part(void **state)
         for (int r = 0; r < 3; r++) {
             struct bn_part part = r == 2 ? bn_part_whole(&m.c)
                                          : (struct bn_part){2, r, 1, 2,
-                                                            false, true};
+                                                            false, true, false};
             struct bn_params ps;
             assert_int_equal(bn_params_init(&ps, &m.c, &part, &err), 0);
             float *flat = bn_malloc(ps.elems * 4);
@@ -413,7 +413,7 @@ static void random_weights_do_not_depend_on_the_split(void **state)
     assert_true(fabs(sqrt(sq / (double)n) / 0.02 - 1)
                 < 4 / sqrt(2 * (double)n));
     for (int r = 0; r < 2; r++) {
-        struct bn_part part = {8, r + 1, 1, 2, false, true};
+        struct bn_part part = {8, r + 1, 1, 2, false, true, false};
         struct bn_params ps;
 
         assert_int_equal(bn_params_init(&ps, &m.c, &part, NULL), 0);

@@ -120,9 +120,10 @@ static const struct bn_model_config large = {
 
 /* In a row of the first layer's o, of which two tensor ranks hold half each:
  * behind the embedding, q, k and v. */
-enum { CUT = 4500 * 64 + 3 * 24 * 64 + 16 * 24 + 15 };
+enum { CUT = 4501 * 64 + 3 * 24 * 64 + 16 * 24 + 15 };
 
-static struct bn_params table(int tp_size, int tp_rank)
+/* 'tight': as it was before version 4. */
+static struct bn_params table_of(int tp_size, int tp_rank, bool tight)
 {
     struct bn_part part = bn_part_whole(&large);
     struct bn_params ps;
@@ -130,8 +131,14 @@ static struct bn_params table(int tp_size, int tp_rank)
 
     part.tp_size = tp_size;
     part.tp_rank = tp_rank;
+    part.tight = tight;
     assert_int_equal(bn_params_init(&ps, &large, &part, &err), 0);
     return ps;
+}
+
+static struct bn_params table(int tp_size, int tp_rank)
+{
+    return table_of(tp_size, tp_rank, false);
 }
 
 /* What element (row, col) of the whole tensor p is in array k: by its place
@@ -157,8 +164,21 @@ static void fill(const struct bn_params *ps, int k, float *flat)
     }
 }
 
+static void make_version_3(const char *dir)
+{
+    char *path = bn_path_join(dir, "checkpoint-5/manifest.json");
+    struct bn_err err;
+    json_t *m = bn_json_load(path, &err);
+
+    assert_non_null(m);
+    json_object_set_new(m, "version", json_integer(3));
+    assert_int_equal(json_dump_file(m, path, 0), 0);
+    json_decref(m);
+    free(path);
+}
+
 /* Two tensor ranks, the state of each in two shards that are cut anywhere. */
-static void save_large(const char *dir)
+static void save_large(const char *dir, bool tight)
 {
     struct bn_ckpt_shard s[4];
     char *tmp = bn_ckpt_tmp(dir, 5);
@@ -167,7 +187,7 @@ static void save_large(const char *dir)
 
     assert_int_equal(bn_ckpt_begin(tmp, &err), 0);
     for (int i = 0; i < 4; i++) {
-        struct bn_params ps = table(2, i / 2);
+        struct bn_params ps = table_of(2, i / 2, tight);
         size_t cut = CUT, count = i % 2 ? ps.elems - cut : cut;
         const float *data[3];
         float *flat[3];
@@ -189,6 +209,8 @@ static void save_large(const char *dir)
     const struct bn_ckpt_of of = {.cfg = &large};
     assert_int_equal(
         bn_ckpt_commit(tmp, dir, 5, s, 4, &of, "", loop, &err), 0);
+    if (tight)
+        make_version_3(dir);
     json_decref(loop);
     free(tmp);
 }
@@ -258,14 +280,13 @@ static void load_part(const struct bn_ckpt *c, int tp_size, int tp_rank,
     bn_params_release(&ps);
 }
 
-static void test_layouts(void **state)
+static void load_all(bool tight)
 {
     char dir[] = "/tmp/bn-read-XXXXXX";
     struct bn_err err;
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
-    save_large(dir);
+    save_large(dir, tight);
     char *path = bn_path_join(dir, "checkpoint-5");
     struct bn_ckpt *c = bn_ckpt_open(path, &err);
     assert_non_null(c);
@@ -278,6 +299,18 @@ static void test_layouts(void **state)
     bn_ckpt_close(c);
     free(path);
     assert_int_equal(bn_remove_tree(dir, &err), 0);
+}
+
+static void test_layouts(void **state)
+{
+    (void)state;
+    load_all(false);
+}
+
+static void test_layouts_before_version_4(void **state)
+{
+    (void)state;
+    load_all(true);
 }
 
 /* Flip one bit of byte 'at' of a shard. */
@@ -302,7 +335,7 @@ static void test_damage(void **state)
 
     (void)state;
     assert_non_null(mkdtemp(dir));
-    save_large(dir);
+    save_large(dir, false);
     char *path = bn_path_join(dir, "checkpoint-5");
     char *file = bn_path_join(path, "state-pp0-tp1-dp0.bin");
     struct bn_ckpt *c = bn_ckpt_open(path, &err);
@@ -363,9 +396,12 @@ static void test_damage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_padding),
-                                       cmocka_unit_test(test_layouts),
-                                       cmocka_unit_test(test_damage)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_layouts_before_version_4),
+        cmocka_unit_test(test_damage),
+    };
 
     return BN_TAP_RUN(tests);
 }

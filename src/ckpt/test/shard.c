@@ -191,8 +191,8 @@ static void test_versions(void **state)
     check(folder, torn);
     set_version(folder, 3, "xxh3_128", whole);
     check(folder, "entry is not valid");
-    set_version(folder, 4, "xxh3_128_tree", tree);
-    check(folder, "version 4 is not known here (1 to 3 are)");
+    set_version(folder, 5, "xxh3_128_tree", tree);
+    check(folder, "version 5 is not known here (1 to 4 are)");
     set_version(folder, 3, "xxh3_128_tree", tree);
     check(folder, NULL);
     free(folder);

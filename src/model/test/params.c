@@ -136,7 +136,7 @@ static void check_tiling(const struct bn_model_config *c, int tp, int pp)
         for (int r = 0; r < tp; r++) {
             struct bn_part part = {tp, r, c->layers * s / pp,
                                    c->layers * (s + 1) / pp, s == 0,
-                                   s == pp - 1};
+                                   s == pp - 1, false};
             struct bn_params ps;
 
             assert_int_equal(bn_params_init(&ps, c, &part, NULL), 0);
@@ -188,7 +188,7 @@ static void a_rank_holds_the_heads_its_queries_read(void **state)
 
     (void)state;
     load(&c, "llama-untied"); /* 8 heads, 2 KV heads, head_dim 8 */
-    struct bn_part part = {4, 2, 0, 2, true, true};
+    struct bn_part part = {4, 2, 0, 2, true, true, false};
     assert_int_equal(bn_params_init(&ps, &c, &part, NULL), 0);
     const struct bn_param *q = bn_param_find(&ps, BN_P_Q, 0);
     const struct bn_param *k = bn_param_find(&ps, BN_P_K, 0);
@@ -232,6 +232,31 @@ static void impossible_splits_are_refused(void **state)
     assert_int_equal(bn_params_init(&ps, &c, &part, &err), -1);
     assert_string_equal(err.text, "6 key-value heads cannot be split over 4 "
                                   "tensor ranks");
+}
+
+/* Tensor ranks sum parts of gradients by where these lie. */
+static void all_tensor_ranks_have_the_same_places(void **state)
+{
+    enum { TP = 4 };
+    struct bn_model_config c;
+    struct bn_params ps[TP];
+    struct bn_err err;
+
+    (void)state;
+    load(&c, "llama-untied");
+    assert_int_not_equal(c.vocab_size % TP, 0);
+    struct bn_part part = bn_part_whole(&c);
+    part.tp_size = TP;
+    for (part.tp_rank = 0; part.tp_rank < TP; part.tp_rank++)
+        assert_int_equal(bn_params_init(&ps[part.tp_rank], &c, &part, &err),
+                         0);
+    for (int r = 1; r < TP; r++) {
+        assert_int_equal(ps[r].elems, ps[0].elems);
+        for (int i = 0; i < ps[0].n; i++)
+            assert_int_equal(ps[r].item[i].offset, ps[0].item[i].offset);
+    }
+    for (int r = 0; r < TP; r++)
+        bn_params_release(&ps[r]);
 }
 
 /* --- Stages ----------------------------------------------------------------- */
@@ -335,6 +360,7 @@ int main(void)
         cmocka_unit_test(slices_tile_the_tensors),
         cmocka_unit_test(a_rank_holds_the_heads_its_queries_read),
         cmocka_unit_test(impossible_splits_are_refused),
+        cmocka_unit_test(all_tensor_ranks_have_the_same_places),
         cmocka_unit_test(no_split_is_better),
         cmocka_unit_test(parts_of_layers_begin_where_they_do),
     };
