@@ -57,6 +57,7 @@ SHARNESS_TESTS = \
 	t/issues/t4930-own-model.t \
 	t/issues/t4940-progress.t \
 	t/issues/t4950-carried.t \
+	t/issues/t4960-best-at-start.t \
 	t/issues/t5140-empty-rank.t \
 	t/issues/t5150-odd-vocabulary.t \
 	t/issues/t7900-no-whole-checkpoint.t \

@@ -230,7 +230,8 @@ static const struct bn_conf_key keys[] = {
      .unit = "steps",
      .help = "evaluate every so many steps"},
     {BOOL(eval, eval_on_start), .dflt = "false",
-     .help = "evaluate before the first step, too"},
+     .help = "evaluate before the first step, too; that one is never the"
+             " best"},
     {INT(eval, per_device_eval_batch_size), .dflt = "8", .min = 1,
      .max = 1 << 20, .unit = "rows",
      .help = "rows (orpo: pairs) a rank takes at once in evaluation"},

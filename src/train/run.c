@@ -66,14 +66,16 @@ static int log_window(struct loop *l, long step, struct bn_err *err)
                            epoch_of(l, step), err);
 }
 
-/* Note whether this evaluation is the best so far, and when to give up. */
+/* Note whether this evaluation is the best so far, and when to give up. The
+ * one before the first step is of no checkpoint. */
 static void judge(struct loop *l, const double *metrics, long step)
 {
     const struct bn_run_eval *e = &l->run->eval;
     struct bn_saved *st = &l->state;
     double v;
 
-    if (!bn_record_find(l->t, metrics, e->metric_for_best_model, &v))
+    if (step == 0
+        || !bn_record_find(l->t, metrics, e->metric_for_best_model, &v))
         return;
     double gain = e->greater_is_better == BN_RUN_YES ? v - st->best
                                                      : st->best - v;
