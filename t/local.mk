@@ -15,6 +15,7 @@ SHARNESS_TESTS = \
 	t/t5100-layouts.t \
 	t/t5110-generate-ranks.t \
 	t/t5120-lora-ranks.t \
+	t/t5130-drawn-layouts.t \
 	t/t5200-plan.t \
 	t/t7110-layouts.t \
 	t/t7120-kills.t \
@@ -66,7 +67,7 @@ SHARNESS_TESTS = \
 	t/issues/t7930-other-user.t
 TESTS += $(SHARNESS_TESTS)
 EXTRA_DIST += t/tlib.sh t/emu.sh t/mpi.sh t/ranks/compare.py t/ranks/faults.c \
-	t/ranks/kill.py t/ranks/lib.sh \
+	t/ranks/kill.py t/ranks/layouts.py t/ranks/lib.sh \
 	t/generate/chain.py t/generate/evaluate.py t/golden/trajectory.py \
 	t/layers.awk t/features.py t/lora.py t/observe.py t/resume.py \
 	t/talk.py t/tb-read.py t/terminal.py t/tiny.py \
