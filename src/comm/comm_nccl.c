@@ -339,9 +339,13 @@ static void end_nccl(struct bn_nccl_group *g)
 {
     ncclComm_t comm;
 
-    if (g->comm == NULL)
+    /* Of a broken world an abort is at work on it, or is over. */
+    pthread_mutex_lock(&g->w->lock);
+    comm = g->w->broken ? NULL : g->comm;
+    pthread_mutex_unlock(&g->w->lock);
+    if (comm == NULL)
         return;
-    if (bn_nccl_settle(g, g->comm, ncclCommFinalize(g->comm),
+    if (bn_nccl_settle(g, comm, ncclCommFinalize(comm),
                        "end of a communicator", NULL)
         < 0)
         return; /* aborted with the rest */
@@ -388,27 +392,26 @@ static int by_key(const void *a, const void *b)
 }
 
 /* NCCL's part of a split: every rank of 'g' takes part, but a group of one
- * needs no communicator. */
+ * needs no communicator. NCCL puts the new one in its place in the background,
+ * once it is made; until the old one says so it is NULL. */
 static int split_nccl(struct bn_nccl_group *g, struct bn_nccl_group *made,
                       int color, struct bn_err *err)
 {
     struct bn_nccl *w = g->w;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclComm_t comm = NULL;
     ncclResult_t r = ncclInProgress;
 
     config.blocking = 0;
     pthread_mutex_lock(&w->lock);
     if (!w->broken)
         r = ncclCommSplit(g->comm, made->size > 1 ? color : NCCL_SPLIT_NOCOLOR,
-                          made->rank, &comm, &config);
-    made->comm = comm;
+                          made->rank, &made->comm, &config);
     pthread_mutex_unlock(&w->lock);
     if (bn_nccl_settle(g, g->comm, r, "split of a communicator", err) < 0)
         return -1;
-    return comm == NULL ? 0
-                        : bn_nccl_settle(made, comm, ncclInProgress,
-                                         "start of a communicator", err);
+    return made->size == 1 ? 0
+                           : bn_nccl_settle(made, made->comm, ncclInProgress,
+                                            "start of a communicator", err);
 }
 
 static struct bn_comm *split(struct bn_comm *c, int color, int key,

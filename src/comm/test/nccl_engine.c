@@ -96,8 +96,10 @@ static void finish_job(struct job *j)
     if (run(j, &err) == 0) {
         if (j->kind == INIT || j->kind == SPLIT)
             told->state = ncclSuccess;
-        if (j->kind == SPLIT)
+        if (j->kind == SPLIT) {
+            __atomic_store_n(j->newcomm, j->made, __ATOMIC_RELEASE);
             j->comm->state = ncclSuccess;
+        }
         atomic_store(&j->done, true);
         return;
     }

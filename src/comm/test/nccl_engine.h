@@ -40,6 +40,7 @@ struct bn_emu_nccl {
 struct job {
     enum kind kind;
     struct bn_emu_nccl *comm, *made;
+    ncclComm_t *newcomm; /* of SPLIT: where 'made' goes */
     int color, key, to, from;
     int64_t id;
     const void *src; /* device memory */

@@ -359,11 +359,12 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
 
     if (config->blocking != 0 || comm->state != ncclSuccess)
         return ncclInvalidArgument;
-    *newcomm = color == NCCL_SPLIT_NOCOLOR ? NULL : create(0, 0);
+    *newcomm = NULL; /* until it is made, as NCCL does it */
     comm->state = ncclInProgress;
     *j = (struct job){.kind = SPLIT,
                       .comm = comm,
-                      .made = *newcomm,
+                      .made = color == NCCL_SPLIT_NOCOLOR ? NULL : create(0, 0),
+                      .newcomm = newcomm,
                       .color = color,
                       .key = key};
     bn_emu_nccl_give(j);
