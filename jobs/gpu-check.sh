@@ -157,8 +157,8 @@ if test -n "$emu"; then
 else
     products=cuda_lt
 fi
-for f in dev cpu gemm onednn cuda_dev cuda_slots cuda_host cuda_loan cuda_graph \
-    $products; do
+for f in dev cpu gemm onednn cuda_dev cuda_slots cuda_call cuda_host cuda_loan \
+    cuda_graph $products; do
     compile "$src/src/ops/$f.c" "" ""
 done
 compile "$src/jobs/gpu/hash.c" "" ""

@@ -59,11 +59,10 @@ void bn_cuda_failed(struct bn_dev *d, cudaError_t e, const char *what)
 /* The same for a call that waits: which kernel came last. */
 static void wait_failed(struct bn_dev *d, cudaError_t e, const char *what)
 {
-    const char *last = bn_cuda_of(d)->last;
-    char text[240];
+    char last[200], text[240];
 
-    snprintf(text, sizeof(text), "%s after %s", what,
-             last[0] != '\0' ? last : "no kernel");
+    bn_cuda_call_text(&bn_cuda_of(d)->last, last, sizeof(last));
+    snprintf(text, sizeof(text), "%s after %s", what, last);
     bn_cuda_failed(d, e, text);
 }
 

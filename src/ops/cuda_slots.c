@@ -25,21 +25,24 @@ static bool declined(struct bn_dev *d, const void *caller, int rc,
 static bool declined(struct bn_dev *d, const void *caller, int rc,
                      const char *slot, const char *fmt, ...)
 {
-    struct bn_cuda *s = bn_cuda_of(d);
-    char shapes[160];
+    struct bn_cuda_call call;
+    char text[200];
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(shapes, sizeof(shapes), fmt, ap);
+    bn_cuda_call_keep(&call, slot, fmt, ap);
     va_end(ap);
     if (rc == cudaErrorInvalidValue) {
         /* A refusal by the runtime, too, must not stay behind as an error. */
         (void)cudaGetLastError();
-        return bn_cuda_lend(d, slot, shapes, caller);
+        bn_cuda_call_shapes(&call, text, sizeof(text));
+        return bn_cuda_lend(d, slot, text, caller);
     }
-    snprintf(s->last, sizeof(s->last), "%s (%s)", slot, shapes);
-    if (rc != 0)
-        bn_cuda_failed(d, (cudaError_t)rc, s->last);
+    bn_cuda_of(d)->last = call;
+    if (rc != 0) {
+        bn_cuda_call_text(&call, text, sizeof(text));
+        bn_cuda_failed(d, (cudaError_t)rc, text);
+    }
     return false;
 }
 

@@ -8,6 +8,8 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include <stdarg.h>
+
 #include "kernels/gemm.h"
 #include "ops/cuda.h"
 
@@ -17,11 +19,30 @@ enum {
     BN_CUDA_SCRATCH = 32 << 20, /* partial sums of gradients */
     BN_CUDA_GEMM = 32 << 20,    /* workspace of matrix products */
     BN_CUDA_SLOTS = 40,
+    BN_CUDA_ARGS = 6,
 };
 
 _Static_assert(BN_CUDA_SCRATCH + BN_CUDA_GEMM == BN_CUDA_ROOM, "scratch");
 
 struct bn_cuda_gemm;
+
+/* A call of a slot with its shapes: %s (what lives as long as the program),
+ * %d, %zu and %g of a format. */
+struct bn_cuda_call {
+    const char *slot, *fmt; /* NULL: none */
+    union {
+        const char *s;
+        int d;
+        size_t z;
+        double g;
+    } arg[BN_CUDA_ARGS];
+};
+void bn_cuda_call_keep(struct bn_cuda_call *c, const char *slot,
+                       const char *fmt, va_list ap);
+/* The shapes; "slot (shapes)", or "no kernel". */
+void bn_cuda_call_shapes(const struct bn_cuda_call *c, char *text,
+                         size_t size);
+void bn_cuda_call_text(const struct bn_cuda_call *c, char *text, size_t size);
 
 struct bn_cuda {
     struct bn_cuda_options o;
@@ -42,7 +63,7 @@ struct bn_cuda {
     bool recording;         /* it; else what it reads is being renewed */
     size_t arenas, peak;
     uint64_t sent, fetched; /* bytes of from_host and to_host */
-    char last[200]; /* slot (shapes) that was enqueued last */
+    struct bn_cuda_call last; /* that was enqueued */
     struct bn_cuda_fallback fallback[BN_CUDA_SLOTS];
     int nfallback;
     const char *forced; /* slots sent to the CPU, or NULL; the environment's */

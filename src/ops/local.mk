@@ -19,7 +19,7 @@ endif
 EXTRA_DIST += src/ops/cuda_none.c
 OPS_CUDA = src/ops/cuda.h src/ops/cuda_state.h src/ops/cuda_dev.c \
 	src/ops/cuda_slots.c src/ops/cuda_host.c src/ops/cuda_graph.c \
-	src/ops/cuda_loan.c src/ops/cuda_loan.h
+	src/ops/cuda_call.c src/ops/cuda_loan.c src/ops/cuda_loan.h
 noinst_LIBRARIES += src/ops/libops_cuda.a src/ops/libops_emu.a
 if HAVE_CUDA
 src_ops_libops_cuda_a_SOURCES = $(OPS_CUDA) src/ops/cuda_lt.c \
