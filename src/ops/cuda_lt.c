@@ -138,6 +138,10 @@ static cublasStatus_t describe(struct plan *p, const struct bn_gemm *g)
     if (st == CUBLAS_STATUS_SUCCESS && g->bias != NULL)
         st = cublasLtMatmulDescSetAttribute(
             p->op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &t, sizeof(t));
+    if (st == CUBLAS_STATUS_SUCCESS && g->bias != NULL) /* for the choice */
+        st = cublasLtMatmulDescSetAttribute(
+            p->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias,
+            sizeof(g->bias));
     if (st == CUBLAS_STATUS_SUCCESS)
         st = g->b_by_k ? cublasLtMatrixLayoutCreate(&p->a, t, n, k, g->ldb)
                        : cublasLtMatrixLayoutCreate(&p->a, t, k, n, g->ldb);
