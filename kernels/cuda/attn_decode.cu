@@ -112,7 +112,7 @@ attn_decode(bn_attn a, float *parts, bool wide)
             s = warp_sum(s) * a.scale;
             if (s > mine[h].top)
                 rescale(&mine[h], s);
-            float p = expf(s - mine[h].top);
+            float p = s == no_score() ? 0.0f : expf(s - mine[h].top);
             mine[h].sum += p;
             BN_UNROLL
             for (int e = 0; e < E; e++)
@@ -139,14 +139,16 @@ attn_decode(bn_attn a, float *parts, bool wide)
         float top = no_score();
         for (int w = 0; w < WARPS; w++)
             top = fmaxf(top, left[w * (WARP * E + NONE)]);
+        /* Of no keys the sums are 0; one that is NaN must not become that. */
+        float base = top == no_score() ? 0.0f : top;
         for (int c = (int)threadIdx.x - NONE; c < a.hd;
              c += (int)blockDim.x) {
             float s = 0;
 
-            for (int w = 0; w < WARPS && top != no_score(); w++) {
+            for (int w = 0; w < WARPS; w++) {
                 const float *p = left + w * (WARP * E + NONE);
 
-                s += expf(p[0] - top) * p[c == -1 ? 1 : NONE + max(c, 0)];
+                s += expf(p[0] - base) * p[c == -1 ? 1 : NONE + max(c, 0)];
             }
             out[c + NONE] = c == -2 ? top : s;
         }

@@ -231,6 +231,34 @@ static void test_decode(void **state)
     }
 }
 
+/* A query that is NaN sees nothing else, whatever its keys. */
+static void test_nan(void **state)
+{
+    static const int most[] = {1, 30}; /* to a cache, and not */
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        int n = most[i / 2];
+        struct problem p = {both_types[i % 2], 2, 1, 64, 0, 0, n, 40, 1,
+                            {{0, n, 0, 0, n, 0, 0}}};
+        struct bn_attn h, d;
+
+        if (n == 1)
+            p.seg[0] = (struct bn_attn_seg){0, 1, 39, 0, 40, 0, 0};
+        make(&p, &h, &d);
+        size_t all = (size_t)p.nq * h.ldq;
+        void *q = host_new(p.t, all, 1), *o = host_new(p.t, all, 1);
+        for (int c = 0; c < 64; c++)
+            bn_put(p.t, q, (size_t)c, NAN);
+        gpu_put((void *)(uintptr_t)d.q, q, all * bn_dtype_size(p.t));
+        gpu_ok(bn_attn_cuda(p.t, &d, NULL), "attention of NaN");
+        gpu_get(o, d.o, all * bn_dtype_size(p.t));
+        for (size_t c = 0; c < 128; c++)
+            assert_true(isnan(bn_get(p.t, o, c)) == (c < 64));
+        gpu_end();
+    }
+}
+
 /* L = sum r . o: its derivative against the gradients. */
 static void test_differences(void **state)
 {
@@ -326,7 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edges),     cmocka_unit_test(test_head_dims),
         cmocka_unit_test(test_random),    cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_nan),       cmocka_unit_test(test_differences),
         cmocka_unit_test(test_same_bits),
     };
 
