@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_PITCH = 0x7fffffff }; /* of the devices there are */
+
 struct pinned {
     char *p;
     size_t size;
@@ -152,6 +154,8 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src,
 {
     if (width > dpitch || width > spitch)
         return bn_emu_ret(cudaErrorInvalidValue);
+    if (dpitch > MAX_PITCH || spitch > MAX_PITCH)
+        return bn_emu_ret(cudaErrorInvalidPitchValue);
     return copy_async((struct copy_call){dst, src, dpitch, spitch, width,
                                          height, kind}, stream);
 }

@@ -15,8 +15,11 @@ static void copy(struct bn_dev *d, void *dst, const void *src, struct block b,
 
     if (d->failed || b.rows == 0 || b.width == 0)
         return;
-    e = cudaMemcpy2DAsync(dst, b.pitch, src, b.pitch, b.width, b.rows, kind,
-                          stream);
+    if (b.rows == 1) /* of any length: a pitch is below 2 GiB */
+        e = cudaMemcpyAsync(dst, src, b.width, kind, stream);
+    else
+        e = cudaMemcpy2DAsync(dst, b.pitch, src, b.pitch, b.width, b.rows,
+                              kind, stream);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(stream);
     if (e != cudaSuccess)

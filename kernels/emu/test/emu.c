@@ -226,6 +226,11 @@ static void test_memory(void **state)
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     assert_int_equal(cudaFree(p + 1), cudaErrorInvalidValue);
+    /* A pitch has its limit even where there is one row. */
+    assert_int_equal(cudaMemcpy2DAsync(p, (size_t)1 << 31, host,
+                                       (size_t)1 << 31, 8, 1,
+                                       cudaMemcpyHostToDevice, NULL),
+                     cudaErrorInvalidPitchValue);
     assert_int_equal(cudaFree(p), cudaSuccess);
     assert_int_equal(bn_emu_allocated(), 0);
     cudaGetLastError();
