@@ -25,6 +25,9 @@ int bn_cast_cpu(void *dst, enum bn_dtype dst_type, const void *src,
                 enum bn_dtype src_type, size_t n);
 int bn_cast_cuda(void *dst, enum bn_dtype dst_type, const void *src,
                  enum bn_dtype src_type, size_t n, void *stream);
+/* 0 if this program has kernels for the device in use, else the cudaError_t
+ * that says why not. */
+int bn_cast_cuda_there(void);
 
 #ifdef __cplusplus
 }

@@ -55,7 +55,7 @@ test_expect_success NVDISASM \
                 if (kernels[k] == 0) { bad = 1; print \"none in \" k }
             }
             print n \" kernels\"
-            exit bad || n < 42
+            exit bad || n < 60
         }" sass
 '
 test_done

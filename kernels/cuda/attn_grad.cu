@@ -38,16 +38,16 @@ template <class T, int HD> struct backward {
     static constexpr int LD = padded_ld<T, HD>::n, LP = padded_ld<T, B>::n;
     /* A tile is q and d_o of queries, or k and v of keys, [2][B][LD], and
      * float [2][B]: lse and sums of queries. Where there is room, the next to
-     * pass is under way while one is used. */
+     * pass is under way while one is used: two stages. */
     static constexpr int SECOND = B * LD, NUMBERS = 2 * SECOND;
     static constexpr int TILE = NUMBERS + 2 * B * (int)(4 / sizeof(T));
-    static constexpr int STAGES = HD > 128 ? 1 : 2;
-    static constexpr size_t shared
-        = sizeof(T) * (size_t)((1 + STAGES) * TILE + 2 * B * LP);
+    static constexpr int STAGES = HD > 128 ? 1 : 2; /* at most */
+    static constexpr size_t shared(int stages)
+    {
+        return sizeof(T) * (size_t)((1 + stages) * TILE + 2 * B * LP);
+    }
     /* So many have room in a multiprocessor; 1 KiB of each is the system's. */
     static constexpr int BLOCKS = HD > 64 ? 1 : 2;
-    static_assert((shared + 1024) * BLOCKS <= BN_SHARED_MAX + 1024,
-                  "does not fit");
 };
 
 /* What a block was given, and what lies in its shared memory. */
@@ -133,11 +133,11 @@ make_scores(const grad_block<T, HD> &b, const pairs &m, const T *queries,
 
 /* use(pairs, tile) for each tile that passes, in order; afterwards all
  * threads are done with the shared memory. */
-template <class T, int HD, class P, class F>
+template <class T, int HD, int STAGES, class P, class F>
 static __device__ __forceinline__ void pass_by(P &passing, T *passes, F use)
 {
     using S = backward<T, HD>;
-    constexpr int ahead = S::STAGES - 1;
+    constexpr int ahead = STAGES - 1;
 
     auto advance = [&](int half) {
         const bool more = passing.next();
@@ -261,7 +261,7 @@ template <class T, int HD> struct passing_queries {
     }
 };
 
-template <class T, int HD>
+template <int STAGES, class T, int HD>
 static __device__ __forceinline__ void
 grad_of_keys(const grad_block<T, HD> &b, int key0, int kv_head)
 {
@@ -277,7 +277,8 @@ grad_of_keys(const grad_block<T, HD> &b, int key0, int kv_head)
     c.end = b.a.nkv; /* all keys, whatever segments they are in */
     c.kv = (size_t)kv_head * b.a.hd;
     fetch_keys<T, HD, B>(b.stays, b.a, all, c, key0, b.wide);
-    pass_by<T, HD>(queries, b.passes, [&](const pairs &m, const T *passed) {
+    pass_by<T, HD, STAGES>(queries, b.passes,
+                           [&](const pairs &m, const T *passed) {
         make_scores<true>(b, m, passed, b.stays);
         __syncthreads();
         mul_n<true, B>(dv, b.p + b.r0, LP, passed + S::SECOND + b.c0, LD);
@@ -324,7 +325,7 @@ template <class T, int HD> struct passing_keys {
     }
 };
 
-template <class T, int HD>
+template <int STAGES, class T, int HD>
 static __device__ __forceinline__ void
 grad_of_queries(const grad_block<T, HD> &b, tile me, int head)
 {
@@ -337,7 +338,8 @@ grad_of_queries(const grad_block<T, HD> &b, tile me, int head)
 
     clear(dq);
     fetch_queries(b, b.stays, head, c.row0, c.rows);
-    pass_by<T, HD>(keys, b.passes, [&](const pairs &m, const T *passed) {
+    pass_by<T, HD, STAGES>(keys, b.passes,
+                           [&](const pairs &m, const T *passed) {
         make_scores<false>(b, m, b.stays, passed);
         __syncthreads();
         mul_n<false, B>(dq, b.ds + b.r0 * LP, LP, passed + b.c0, LD);
@@ -351,7 +353,7 @@ grad_of_queries(const grad_block<T, HD> &b, tile me, int head)
 
 /* Blocks of keys come first: they have the most to do. Of both the heads of
  * one tile follow each other. */
-template <class T, int HD>
+template <class T, int HD, int STAGES>
 static __global__ void
 __launch_bounds__(backward<T, HD>::WARPS *WARP, backward<T, HD>::BLOCKS)
 attn_grad(bn_attn a, bn_attn_grad g, const tile *tiles, const float *sums,
@@ -359,20 +361,20 @@ attn_grad(bn_attn a, bn_attn_grad g, const tile *tiles, const float *sums,
 {
     using S = backward<T, HD>;
     BN_SHARED_DYN(T, stays);
-    T *passes = stays + S::TILE, *p = passes + S::STAGES * S::TILE;
+    T *passes = stays + S::TILE, *p = passes + STAGES * S::TILE;
     int warp = (int)threadIdx.x / WARP, k = (int)blockIdx.x;
     const grad_block<T, HD> b
         = {a, g, sums, group, wide, stays, passes, p, p + S::B * S::LP,
            warp % (S::B / 16) * 16, warp / (S::B / 16) * S::HALF};
 
     if (k < of_keys) {
-        grad_of_keys(b, k / a.kv_heads * S::B, k % a.kv_heads);
+        grad_of_keys<STAGES>(b, k / a.kv_heads * S::B, k % a.kv_heads);
         return;
     }
     k -= of_keys;
     tile me = tiles[k / a.heads];
     if (me.seg >= 0)
-        grad_of_queries(b, me, k % a.heads);
+        grad_of_queries<STAGES>(b, me, k % a.heads);
 }
 
 /* What the kernel needs beside its inputs: the tiles of queries, and sums. */
@@ -390,7 +392,7 @@ static void prepare(const struct bn_attn *a, const struct bn_attn_grad *g,
     bn_attn_tiles(a, query_rows<T>::n, stream);
 }
 
-template <class T, int HD>
+template <class T, int HD, int STAGES>
 static int launch(const struct bn_attn *a, const struct bn_attn_grad *g,
                   void *stream)
 {
@@ -407,16 +409,31 @@ static int launch(const struct bn_attn *a, const struct bn_attn_grad *g,
                 && vector_rows<T>(g->dv, a->ldv);
     int of_keys = (a->nkv + S::B - 1) / S::B * a->kv_heads;
     int blocks = of_keys + (any ? most_tiles(a, S::B) * a->heads : 0);
-    int rc = BN_ALLOW_SHARED((attn_grad<T, HD>), S::shared);
+    constexpr size_t shared = S::shared(STAGES);
+    int rc = BN_ALLOW_SHARED((attn_grad<T, HD, STAGES>), shared);
 
+    static_assert((shared + 1024) * S::BLOCKS <= BN_SHARED_MAX + 1024,
+                  "does not fit");
     if (rc != 0 || blocks == 0)
         return rc;
     if (any)
         prepare<T>(a, g, stream);
-    BN_LAUNCH((attn_grad<T, HD>), (unsigned)blocks, S::WARPS * WARP,
-              S::shared, stream, arg, grad, tiles, sums, of_keys, group,
-              wide);
+    BN_LAUNCH((attn_grad<T, HD, STAGES>), (unsigned)blocks, S::WARPS * WARP,
+              shared, stream, arg, grad, tiles, sums, of_keys, group, wide);
     return status();
+}
+
+/* With one stage on devices that have no room for two. */
+template <class T, int HD>
+static int fit(const struct bn_attn *a, const struct bn_attn_grad *g,
+               void *stream)
+{
+    using S = backward<T, HD>;
+
+    if constexpr (S::STAGES > 1 && S::shared(S::STAGES) > BN_SHARED_LEAST)
+        if (S::shared(S::STAGES) > shared_most())
+            return launch<T, HD, 1>(a, g, stream);
+    return launch<T, HD, S::STAGES>(a, g, stream);
 }
 
 int bn_attn_grad_cuda(enum bn_dtype t, const struct bn_attn *a,
@@ -426,7 +443,7 @@ int bn_attn_grad_cuda(enum bn_dtype t, const struct bn_attn *a,
         using T = decltype(e);
 
         return with_head_dim(a->hd, [&](auto hd) {
-            return launch<T, decltype(hd)::n>(a, g, stream);
+            return fit<T, decltype(hd)::n>(a, g, stream);
         });
     });
 }

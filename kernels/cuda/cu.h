@@ -18,10 +18,12 @@
 #include "base/dtype.h"
 
 /* BN_ACCESS(p, n, write): n bytes are read or written at once; the emulation
- * counts them. */
+ * looks at how they are aligned, and counts them. */
 #ifdef BN_EMU
 #define BN_ACCESS(p, n, write) \
-    (bn_emu_watching > 0 ? bn_emu_access(p, n, write) : (void)0)
+    ((uintptr_t)(p) % (n) != 0 ? bn_emu_misaligned(p, n) \
+     : bn_emu_watching > 0     ? bn_emu_access(p, n, write) \
+                               : (void)0)
 #else
 #define BN_ACCESS(p, n, write) ((void)0)
 #endif
@@ -30,7 +32,8 @@
  * BN_LAUNCH(kernel, grid, block, shared, stream, arguments...): arguments are
  * plain variables (the emulation copies them, and evaluates them once a
  * thread); a kernel with template arguments goes in parentheses.
- * BN_ALLOW_SHARED(kernel, bytes): before a launch with more than 48 KiB. */
+ * BN_ALLOW_SHARED(kernel, bytes): before a launch with more than 48 KiB.
+ * BN_LOOK_FOR(kernel): 0 if this program has it for the device in use. */
 #ifdef BN_EMU
 #define BN_SHARED(T, name, n) \
     T *const name = (T *)bn_emu_shared(__FILE__, __LINE__, sizeof(T) * (n))
@@ -41,6 +44,7 @@
                   [=] { kernel(__VA_ARGS__); }))
 #define BN_ALLOW_SHARED(kernel, bytes) \
     (cudaError_t) bn_emu_allow_shared(#kernel, bytes)
+#define BN_LOOK_FOR(kernel) bn_emu_look_for()
 #define BN_UNROLL
 #else
 #define BN_SHARED(T, name, n) __shared__ __align__(16) T name[n]
@@ -53,6 +57,7 @@
     cudaFuncSetAttribute(kernel, \
                          cudaFuncAttributeMaxDynamicSharedMemorySize, \
                          (int)(bytes))
+#define BN_LOOK_FOR(kernel) bn_look_for((const void *)(kernel))
 #define BN_UNROLL _Pragma("unroll")
 #endif
 
@@ -109,9 +114,9 @@ static __device__ __forceinline__ void load(float (&f)[V], const T *p)
 
     BN_UNROLL
     for (int i = 0; i < V; i += N) {
+        BN_ACCESS(p + i, sizeof(pack<T, N>), false);
         const pack<T, N> a = *reinterpret_cast<const pack<T, N> *>(p + i);
 
-        BN_ACCESS(p + i, sizeof(a), false);
         BN_UNROLL
         for (int j = 0; j < N; j++)
             f[i + j] = to_float(a.e[j]);
@@ -184,9 +189,36 @@ template <class T> static __device__ __forceinline__ T block_sum(T v)
 
 /* --- launchers ----------------------------------------------------------- */
 
-/* What a block may have on the smallest of sm_80, sm_90 and sm_100. */
-enum { BN_SHARED_MAX = 163 << 10 };
+/* What a block may have without asking, static arrays too; what is asked for
+ * at most (the smallest of sm_80, sm_90 and sm_100); what there is at least
+ * (sm_86, sm_89, sm_120). */
+enum {
+    BN_SHARED_PLAIN = 48 << 10,
+    BN_SHARED_MAX = 163 << 10,
+    BN_SHARED_LEAST = 99 << 10,
+};
 enum { BN_INVALID = cudaErrorInvalidValue };
+
+/* What a block may ask for on the device in use. */
+static inline size_t shared_most(void)
+{
+    int device = 0, bytes = 0;
+
+    if (cudaGetDevice(&device) != cudaSuccess
+        || cudaDeviceGetAttribute(&bytes,
+                                  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                  device) != cudaSuccess)
+        return BN_SHARED_LEAST;
+    return bytes < BN_SHARED_MAX ? (size_t)bytes : (size_t)BN_SHARED_MAX;
+}
+#ifndef BN_EMU
+static inline int bn_look_for(const void *kernel)
+{
+    cudaFuncAttributes a;
+
+    return (int)cudaFuncGetAttributes(&a, kernel);
+}
+#endif
 
 /* f(float()) or f(bf16()) by the name of the type. */
 template <class F> static inline int with_type(enum bn_dtype t, F f)

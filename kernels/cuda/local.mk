@@ -39,9 +39,11 @@ CUDA_OBJECTS = \
 	kernels/cuda/rope.o kernels/cuda/rows.o kernels/cuda/sample.o \
 	kernels/cuda/score.o kernels/cuda/sqnorm.o \
 	kernels/cuda/swiglu.o
-CUDA_ARCHS = -gencode arch=compute_80,code=sm_80 \
-	-gencode arch=compute_90a,code=sm_90a \
-	-gencode arch=compute_100a,code=sm_100a
+# Code for a version runs on all of the same major one from it on; others,
+# newer ones too, have PTX, which the driver compiles when it is first used.
+CUDA_ARCHS = -gencode arch=compute_80,code=[sm_80,compute_80] \
+	-gencode arch=compute_90,code=sm_90 \
+	-gencode arch=compute_100,code=[sm_100,sm_120]
 CUDA_ARCH = $(or $(NVCC_ARCH),$(CUDA_ARCHS))
 kernels/cuda/%.o: kernels/cuda/%.cu
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \

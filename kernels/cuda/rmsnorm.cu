@@ -9,6 +9,9 @@ enum { PAST = 1 };
 enum { PAST = 0 };
 #endif
 
+/* Static: what block_sum takes. */
+enum { SUMS = WARP * sizeof(float) };
+
 /* One block a row, which is kept in shared memory as it was rounded, so that
  * it is read once; each thread comes back to its own columns only. Rows too
  * long to keep are read again from xo. */
@@ -63,7 +66,7 @@ static int launch(void *y, float *rstd, void *xo, const void *x,
                   int n, void *stream)
 {
     size_t row = (size_t)cols * sizeof(T);
-    bool keep = row <= 48 << 10;
+    bool keep = row + SUMS <= BN_SHARED_PLAIN;
     unsigned threads = threads_for((cols + V - 1) / V, 512);
     T *py = (T *)y, *pxo = (T *)xo;
     const T *px = (const T *)x, *pd = (const T *)delta, *pw = (const T *)w;
@@ -218,12 +221,12 @@ int bn_rmsnorm_grad_cuda(enum bn_dtype t, void *dx, float *dw, const void *dy,
         /* As many rows under way as half of the memory has room for; the
          * longest rows have to do with all of it and none under way. */
         size_t row = ((size_t)cols + 8) * sizeof(T) * 2;
-        size_t room = BN_SHARED_MAX - ((size_t)cols + 8) * 4;
+        size_t sums = ((size_t)cols + 8) * 4 + SUMS, most = shared_most();
         auto f = launch_grad<T, V, 1>;
 
-        if (((size_t)cols + 8) * 4 + row > BN_SHARED_MAX)
+        if (sums + row > most)
             return (int)BN_INVALID;
-        if (4 * row <= room)
+        if (sums + 4 * row <= most)
             f = wide ? launch_grad<T, V, 4> : launch_grad<T, 1, 4>;
         else
             f = wide ? launch_grad<T, V, 1> : launch_grad<T, 1, 1>;

@@ -13,8 +13,8 @@ registers a thread, bytes of static shared memory a block, bytes of spills
 (stores and loads) a thread. Dynamic shared memory depends on the shapes, and
 is chosen by the launchers.
 
-| kernel | sm_80 | sm_90a | sm_100a |
-|---|---|---|---|
+| kernel | sm_80 | sm_90 | sm_100 | sm_120 |
+|---|---|---|---|---|
 END
 for file; do
     base=${file##*/}
@@ -44,7 +44,7 @@ done | awk -F '\t' '
     { cell[$1, $2] = $3 }
     END {
         for (i = 1; i <= n; i++)
-            printf "| %s | %s | %s | %s |\n", order[i], \
-                   cell[order[i], "sm_80"], cell[order[i], "sm_90a"], \
-                   cell[order[i], "sm_100a"]
+            printf "| %s | %s | %s | %s | %s |\n", order[i], \
+                   cell[order[i], "sm_80"], cell[order[i], "sm_90"], \
+                   cell[order[i], "sm_100"], cell[order[i], "sm_120"]
     }' | LC_ALL=C sort

@@ -11,6 +11,8 @@
  *     allocation) or outside dynamic and static shared memory (canaries; with
  *     AddressSanitizer at once);
  *   - a host pointer given to a kernel;
+ *   - accesses of several bytes at once, by the functions of
+ *     kernels/cuda/cu.h, that are not aligned to their size;
  *   - launches that a device would refuse.
  * Host code that touches device memory outside the copies below gets SIGSEGV
  * after a line on standard error which says so.
@@ -65,8 +67,13 @@ struct bn_emu_dim {
 int bn_emu_launch(const char *kernel, struct bn_emu_dim grid,
                   struct bn_emu_dim block, size_t shared,
                   void (*fn)(void *arg), void *arg);
-/* Kernels that may use more than 48 KiB of dynamic shared memory. */
+/* Kernels that may use more than 48 KiB of shared memory, of which 'bytes'
+ * are dynamic. */
 int bn_emu_allow_shared(const char *kernel, size_t bytes);
+/* What a block of such a kernel may have: 163 KiB unless set (0), as on
+ * sm_80; sm_86, sm_89 and sm_120 have 99. */
+void bn_emu_set_shared(size_t bytes);
+size_t bn_emu_shared_most(void);
 /* Launches since the start, and barriers passed: to see that tests test. */
 struct bn_emu_count {
     uint64_t launches, blocks, switches, barriers, warp_ops;
@@ -87,6 +94,7 @@ void bn_emu_watch(struct bn_emu_watched *w, int n);
 /* For kernels/emu/lang.h: inside a kernel only. */
 extern int bn_emu_watching;
 void bn_emu_access(const void *p, size_t n, bool write);
+void bn_emu_misaligned(const void *p, size_t n);
 enum bn_emu_vote { BN_EMU_SUM, BN_EMU_OR, BN_EMU_AND };
 int bn_emu_barrier(const char *file, int line, int value,
                    enum bn_emu_vote vote);

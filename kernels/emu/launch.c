@@ -16,8 +16,7 @@ enum {
     INVALID_CONFIGURATION = 9,
     ILLEGAL_ADDRESS = 700,
     LAUNCH_FAILURE = 719,
-    /* the smallest of sm_80, sm_90 and sm_100 */
-    SHARED_MAX = 163 << 10,
+    SHARED_MAX = 163 << 10, /* sm_80's */
     SHARED_PLAIN = 48 << 10,
     MAX_ALLOWED = 128,
 };
@@ -27,16 +26,28 @@ static struct {
     size_t bytes;
 } allowed[MAX_ALLOWED];
 static int nallowed;
+static size_t shared_most = SHARED_MAX;
 static bool running, wrong_pointer;
 static sigjmp_buf back;
+
+void bn_emu_set_shared(size_t bytes)
+{
+    shared_most = bytes > 0 ? bytes : SHARED_MAX;
+    nallowed = 0;
+}
+
+size_t bn_emu_shared_most(void)
+{
+    return shared_most;
+}
 
 int bn_emu_allow_shared(const char *kernel, size_t bytes)
 {
     int i = 0;
 
-    if (bytes > SHARED_MAX) {
-        bn_emu_note("kernel %s: %zu bytes of shared memory, %d at most",
-                    kernel, bytes, SHARED_MAX);
+    if (bytes > shared_most) {
+        bn_emu_note("kernel %s: %zu bytes of shared memory, %zu at most",
+                    kernel, bytes, shared_most);
         return INVALID_VALUE;
     }
     while (i < nallowed && strcmp(allowed[i].kernel, kernel) != 0)
@@ -65,13 +76,25 @@ bool bn_emu_wrong_pointer(void)
     return wrong;
 }
 
-static size_t shared_limit(const char *kernel)
+/* Of dynamic arrays; 0: none was asked for. */
+static size_t asked(const char *kernel)
 {
     for (int i = 0; i < nallowed; i++)
-        if (strcmp(allowed[i].kernel, kernel) == 0
-            && allowed[i].bytes > SHARED_PLAIN)
+        if (strcmp(allowed[i].kernel, kernel) == 0)
             return allowed[i].bytes;
-    return SHARED_PLAIN;
+    return 0;
+}
+
+static size_t shared_limit(const char *kernel)
+{
+    size_t bytes = asked(kernel);
+
+    return bytes > SHARED_PLAIN ? bytes : SHARED_PLAIN;
+}
+
+size_t bn_emu_shared_limit(const char *kernel)
+{
+    return asked(kernel) > 0 ? shared_most : SHARED_PLAIN;
 }
 
 static int check(const char *kernel, struct bn_emu_dim g, struct bn_emu_dim b,

@@ -17,6 +17,8 @@ static const struct {
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA device"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice",
      "invalid device ordinal"},
+    {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
+     "no kernel image is available for execution on the device"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "not permitted while a stream is captured"},
     {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",

@@ -29,7 +29,8 @@ struct bn_emu_event {
 };
 static cudaError_t last;
 static bool capturing, spoilt;
-static int devices = 1, device_in_use;
+static int devices = 1, device_in_use, capability[2] = {8, 0};
+static bool no_kernels;
 struct bn_emu_calls bn_emu_counted;
 /* Streams with their work and events: queried by threads that watch. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,6 +55,23 @@ cudaError_t bn_emu_forbidden(const char *what)
 void bn_emu_set_devices(int count)
 {
     devices = count;
+}
+
+void bn_emu_set_capability(int major, int minor)
+{
+    capability[0] = major;
+    capability[1] = minor;
+}
+
+void bn_emu_set_kernels(bool there)
+{
+    no_kernels = !there;
+}
+
+int bn_emu_look_for(void)
+{
+    return (int)(no_kernels ? bn_emu_ret(cudaErrorNoKernelImageForDevice)
+                            : cudaSuccess);
 }
 
 static bool errors_come_late;
@@ -182,10 +200,13 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr,
         *value = 4;
         return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
-        *value = 8;
+        *value = capability[0];
         return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
-        *value = 0;
+        *value = capability[1];
+        return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = (int)bn_emu_shared_most();
         return cudaSuccess;
     }
     return bn_emu_ret(cudaErrorInvalidValue);

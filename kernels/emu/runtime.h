@@ -25,15 +25,25 @@ typedef enum cudaError {
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
     cudaErrorDevicesUnavailable = 46,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorECCUncorrectable = 214,
     cudaErrorNvlinkUncorrectable = 220,
+    cudaErrorUnsupportedPtxVersion = 222,
+    cudaErrorContained = 226,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
     cudaErrorLaunchTimeout = 702,
     cudaErrorLaunchFailure = 719,
     cudaErrorSystemNotReady = 802,
+    cudaErrorSystemDriverMismatch = 803,
+    cudaErrorCompatNotSupportedOnDevice = 804,
+    cudaErrorMpsConnectionFailed = 805,
+    cudaErrorMpsRpcFailure = 806,
+    cudaErrorMpsServerNotReady = 807,
+    cudaErrorMpsClientTerminated = 810,
     cudaErrorStreamCaptureUnsupported = 900,
-    cudaErrorStreamCaptureInvalidated = 901
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorUnknown = 999
 } cudaError_t;
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
@@ -60,7 +70,8 @@ enum cudaStreamCaptureMode {
 enum cudaDeviceAttr {
     cudaDevAttrMultiProcessorCount = 16,
     cudaDevAttrComputeCapabilityMajor = 75,
-    cudaDevAttrComputeCapabilityMinor = 76
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 typedef struct bn_emu_stream *cudaStream_t;
 typedef struct bn_emu_event *cudaEvent_t;
@@ -151,6 +162,12 @@ void bn_emu_stream_wait(cudaStream_t stream);
 /* Devices that exist: 1 unless set (0: cudaErrorInsufficientDriver, as on a
  * machine without a driver). */
 void bn_emu_set_devices(int count);
+/* The compute capability of all: 8.0 unless set; whether there are kernels for
+ * it. */
+void bn_emu_set_capability(int major, int minor);
+void bn_emu_set_kernels(bool there);
+/* What cudaFuncGetAttributes says of a kernel. */
+int bn_emu_look_for(void);
 /* Whether what kernels do wrong is seen by the next launch or wait, and by all
  * after that, as on a device, instead of by their own launch (as with
  * CUDA_LAUNCH_BLOCKING=1, which is how it is unless set). */

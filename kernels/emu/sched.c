@@ -65,7 +65,7 @@ static struct {
     bool any, all;
     struct shared shared[MAX_SHARED];
     unsigned nshared;
-    size_t shared_dynamic;
+    size_t shared_dynamic, shared_limit;
     const char *kernel;
     void (*fn)(void *);
     void *arg;
@@ -166,6 +166,11 @@ void bn_emu_fail(const char *fmt, ...)
     s.failed = true;
     to_host();
     abort(); /* a failed block is never continued */
+}
+
+void bn_emu_misaligned(const void *p, size_t n)
+{
+    bn_emu_fail("an access of %zu bytes at %p, not aligned to that", n, p);
 }
 
 /* --- barriers ------------------------------------------------------------ */
@@ -403,9 +408,10 @@ static int run_block(void)
         used += i > 0 ? s.shared[i].bytes : 0;
         shared_drop(&s.shared[i]);
     }
-    if (!s.failed && used > 48 << 10) {
-        bn_emu_note("kernel %s: %zu bytes of static shared memory, 49152 at "
-                    "most", s.kernel, used);
+    if (!s.failed && used + s.shared_dynamic > s.shared_limit) {
+        bn_emu_note("kernel %s: %zu bytes of static and %zu of dynamic shared "
+                    "memory, %zu at most", s.kernel, used, s.shared_dynamic,
+                    s.shared_limit);
         s.failed = true;
     }
     return s.failed ? -1 : 0;
@@ -463,6 +469,7 @@ int bn_emu_run(const char *kernel, struct bn_emu_dim grid,
     s.kernel = kernel;
     s.n = block.x * block.y * block.z;
     s.shared_dynamic = shared;
+    s.shared_limit = bn_emu_shared_limit(kernel);
     s.fn = fn;
     s.arg = arg;
     s.failed = false;

@@ -20,7 +20,8 @@ enum { BN_CUDA_ROOM = 64 << 20 };
  * there is none, no driver, or this program was built without CUDA. */
 int bn_cuda_count(int *count, struct bn_err *err);
 
-/* The device, or NULL: BN_ERR_USAGE if there is none with that ordinal,
+/* The device, or NULL: BN_ERR_USAGE if there is none with that ordinal, or it
+ * is older than compute capability 8.0 or none that this was built for,
  * BN_ERR_AGAIN if it does not answer. Takes its pinned staging memory (16 MiB)
  * now, and its scratch (BN_CUDA_ROOM) with the first arena; slots allocate
  * nothing and, but for to_host, collect, sync and slots that run on the CPU,
@@ -32,8 +33,9 @@ int bn_cuda_count(int *count, struct bn_err *err);
  * Beside what ops.h says: matrix products keep the algorithm that was chosen
  * when their shape was first seen, the choice being a function of the shape,
  * the library and the device, so that a run repeats. F32 is never rounded to
- * TF32. A shape for which there is no kernel (head dimension above 256, rows
- * of a norm that do not fit in shared memory, F64) is computed by the CPU
+ * TF32. A shape for which there is no kernel (head dimension above 256, and
+ * above 128 where a block has 99 KiB of shared memory, as on Ada and RTX
+ * Blackwell; rows of a norm that do not fit in it; F64) is computed by the CPU
  * back end through copies: counted, named once at debug level with shapes
  * and caller, an error if strict. BURNISH_CUDA_HOST="slot slot ..." sends
  * those slots to the CPU too, to see whether a kernel is at fault.

@@ -19,12 +19,22 @@ static enum bn_err_code class_of(cudaError_t e)
     case cudaErrorNoDevice:
     case cudaErrorInvalidDevice:
     case cudaErrorInsufficientDriver:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorCompatNotSupportedOnDevice:
         return BN_ERR_USAGE;
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorDevicesUnavailable:
     case cudaErrorSystemNotReady:
     case cudaErrorLaunchTimeout:
+    case cudaErrorContained: /* a fault of the memory, kept to this process */
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsServerNotReady:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorUnknown: /* as after a GPU has gone */
         return BN_ERR_AGAIN;
     default:
         return BN_ERR_BUG;
@@ -41,7 +51,7 @@ static bool is_late(cudaError_t e)
         return false;
     return ((int)e >= 700 && (int)e <= 719 && (int)e != 701)
            || e == cudaErrorECCUncorrectable
-           || e == cudaErrorNvlinkUncorrectable;
+           || e == cudaErrorNvlinkUncorrectable || e == cudaErrorContained;
 }
 
 void bn_cuda_failed(struct bn_dev *d, cudaError_t e, const char *what)
@@ -434,6 +444,31 @@ static cudaError_t take(struct bn_cuda *s)
     return cudaEventCreateWithFlags(&s->mailed, cudaEventDisableTiming);
 }
 
+/* Is this program made for this kind of GPU? Rather than the first kernel of
+ * a run saying that it is not. */
+static int look(const struct bn_cuda *s, struct bn_err *err)
+{
+    int major = 0, minor = 0;
+    cudaError_t e;
+
+    (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
+                                 s->o.ordinal);
+    (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor,
+                                 s->o.ordinal);
+    if (major < 8)
+        return bn_fail(err, BN_ERR_USAGE, "CUDA device %d on rank %d is of "
+                       "compute capability %d.%d: it takes 8.0 or later",
+                       s->o.ordinal, s->o.rank, major, minor);
+    e = (cudaError_t)bn_cast_cuda_there();
+    if (e == cudaSuccess)
+        return 0;
+    (void)cudaGetLastError();
+    return bn_fail(err, class_of(e), "no kernels for CUDA device %d on rank "
+                   "%d, of compute capability %d.%d: %s; configure with "
+                   "NVCC_ARCH=-arch=sm_%d%d", s->o.ordinal, s->o.rank, major,
+                   minor, cudaGetErrorName(e), major, minor);
+}
+
 struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o, struct bn_err *err)
 {
     struct bn_dev *d;
@@ -477,6 +512,8 @@ struct bn_dev *bn_dev_cuda(const struct bn_cuda_options *o, struct bn_err *err)
                 cudaGetErrorString(e));
         goto error;
     }
+    if (look(s, err) < 0)
+        goto error;
     s->gemm = bn_cuda_gemm_create(BN_CUDA_GEMM, s->stream, err);
     if (s->gemm == NULL)
         goto error;

@@ -68,6 +68,16 @@ void gpu_ok(int rc, const char *what)
                  why());
 }
 
+size_t gpu_shared(void)
+{
+    int bytes = 0;
+
+    assert_int_equal(
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                               0), cudaSuccess);
+    return (size_t)bytes;
+}
+
 void gpu_end(void)
 {
     gpu_ok(0, "end of test");

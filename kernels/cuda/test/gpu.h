@@ -28,6 +28,9 @@ void gpu_end(void);
 /* Fail unless a launcher returned 0 and the device finished; names 'what'. */
 void gpu_ok(int rc, const char *what);
 
+/* Shared memory that a block may ask for. */
+size_t gpu_shared(void);
+
 /* Random numbers: the sequence is one of the whole program. */
 unsigned rnd(unsigned n);
 float rnd_normal(void);

@@ -122,7 +122,8 @@ static void norm_backward(enum bn_dtype t, int n, int cols, int with_dres,
                         cols, n);
     int rc = bn_rmsnorm_grad_cuda(t, gdx, gdw, gdy, with_dres ? gdres : NULL,
                                   gx, gw, grstd, cols, n, work, NULL);
-    if (cols > 13000 && t == BN_F32) {
+    size_t least = ((size_t)cols + 8) * (4 + 2 * bn_dtype_size(t)) + 128;
+    if (least > gpu_shared() || least > 163 << 10) {
         /* Does not fit in shared memory: refused, not done wrongly. */
         assert_int_equal(rc, cudaErrorInvalidValue);
     } else {
@@ -146,6 +147,33 @@ static void test_rmsnorm_grad(void **state)
         norm_backward(both_types[k % 2], 1 + (int)rnd(200), random_cols(400),
                       k / 2 % 2, k / 4 % 2);
 }
+
+/* Rows about where they are just kept in shared memory, beside the sums. */
+static void test_rmsnorm_long(void **state)
+{
+    static const int bytes[] = {48 << 10, (48 << 10) - 128, (48 << 10) - 112};
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        enum bn_dtype t = both_types[i % 2];
+
+        norm_forward(t, 2, bytes[i / 2] / (int)bn_dtype_size(t), 1, 0, 0);
+    }
+}
+
+#ifdef BN_EMU
+/* On devices whose blocks have less shared memory. */
+static void test_less_shared(void **state)
+{
+    static const int cols[] = {3072, 4096, 5120, 8192, 8432, 12656, 12664};
+
+    (void)state;
+    bn_emu_set_shared(99 << 10);
+    for (int i = 0; i < 14; i++)
+        norm_backward(both_types[i % 2], 3, cols[i / 2], 1, 0);
+    bn_emu_set_shared(0);
+}
+#endif
 
 /* L = sum r . y: its derivative along d against the gradients. */
 static void test_rmsnorm_differences(void **state)
@@ -247,6 +275,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rmsnorm),
         cmocka_unit_test(test_rmsnorm_grad),
+        cmocka_unit_test(test_rmsnorm_long),
+#ifdef BN_EMU
+        cmocka_unit_test(test_less_shared),
+#endif
         cmocka_unit_test(test_rmsnorm_differences),
         cmocka_unit_test(test_headnorm),
     };

@@ -150,6 +150,9 @@ static void test_faults(void **state)
            "byte 512 of a device allocation of 512");
     expect(TOO_LARGE, 0, cudaErrorInvalidConfiguration, "cannot be launched");
     expect(SHARED_LARGE, 0, cudaErrorInvalidValue, "49152 allowed");
+    expect(SHARED_BOTH, 0, cudaErrorLaunchFailure,
+           "512 bytes of static and 49152 of dynamic shared memory, 49152 at");
+    expect(MISALIGNED, 0, cudaErrorLaunchFailure, "an access of 16 bytes at");
 #ifndef BN_SANITIZED
     /* AddressSanitizer ends the program at this one. */
     expect(PAST_SHARED, 1, cudaErrorLaunchFailure, "outside the shared array");

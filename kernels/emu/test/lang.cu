@@ -62,6 +62,24 @@ static __global__ void past_shared(float *y, int n)
     y[threadIdx.x] = tile[threadIdx.x];
 }
 
+/* Static beside all of the dynamic memory there is without asking. */
+static __global__ void shared_both(float *y)
+{
+    BN_SHARED(float, part, 128);
+    BN_SHARED_DYN(float, tile);
+
+    part[threadIdx.x] = tile[threadIdx.x] = 1;
+    y[threadIdx.x] = part[threadIdx.x] + tile[threadIdx.x];
+}
+
+static __global__ void misaligned(float *y)
+{
+    const float a[4] = {1, 2, 3, 4};
+
+    if (threadIdx.x == 0)
+        store(y + 2, a);
+}
+
 static __global__ void votes(int *out)
 {
     int i = (int)threadIdx.x;
@@ -144,6 +162,12 @@ extern "C" int try_fault(enum fault which, float *y, int n)
         break;
     case SHARED_LARGE:
         BN_LAUNCH(past_shared, 1, 128, 64 << 10, NULL, y, n);
+        break;
+    case SHARED_BOTH:
+        BN_LAUNCH(shared_both, 1, 128, 48 << 10, NULL, y);
+        break;
+    case MISALIGNED:
+        BN_LAUNCH(misaligned, 1, 32, 0, NULL, y);
         break;
     }
     return status();

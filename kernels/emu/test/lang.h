@@ -11,7 +11,9 @@ enum fault {
     PAST_END,
     PAST_SHARED,
     TOO_LARGE,
-    SHARED_LARGE
+    SHARED_LARGE,
+    SHARED_BOTH,
+    MISALIGNED
 };
 int try_reverse(float *y, const float *x, int n, int wrong);
 int try_fault(enum fault which, float *y, int n);

@@ -95,8 +95,24 @@ static void test_errors(void **state)
     assert_int_equal(err.code, BN_ERR_USAGE);
     assert_non_null(strstr(err.text, "no CUDA device: no driver"));
     bn_emu_set_devices(1);
-    setenv("BURNISH_CUDA_HOST", "attn swiglou", 1);
     o.ordinal = 0;
+    bn_emu_set_capability(7, 5);
+    assert_null(bn_dev_cuda(&o, &err));
+    assert_int_equal(err.code, BN_ERR_USAGE);
+    assert_string_equal(err.text, "CUDA device 0 on rank 3 is of compute "
+                                  "capability 7.5: it takes 8.0 or later");
+    /* One that was not there when this was built, without PTX for it. */
+    bn_emu_set_capability(13, 1);
+    bn_emu_set_kernels(false);
+    assert_null(bn_dev_cuda(&o, &err));
+    assert_int_equal(err.code, BN_ERR_USAGE);
+    assert_string_equal(err.text,
+                        "no kernels for CUDA device 0 on rank 3, of compute "
+                        "capability 13.1: cudaErrorNoKernelImageForDevice; "
+                        "configure with NVCC_ARCH=-arch=sm_131");
+    bn_emu_set_kernels(true);
+    bn_emu_set_capability(8, 0);
+    setenv("BURNISH_CUDA_HOST", "attn swiglou", 1);
     assert_null(bn_dev_cuda(&o, &err));
     assert_string_equal(err.text, "BURNISH_CUDA_HOST: no slot 'swiglou'");
     unsetenv("BURNISH_CUDA_HOST");
@@ -153,6 +169,16 @@ static void ask_launch(struct bn_dev *d)
     d->op.swiglu(d, BN_F32, NULL, NULL, 4, 1);
 }
 
+static void ask_clip(struct bn_dev *d)
+{
+    d->op.clip_scale(d, NULL, NULL, 0.5f);
+}
+
+static void ask_cast(struct bn_dev *d)
+{
+    d->op.cast(d, NULL, BN_F32, NULL, BN_BF16, 70000);
+}
+
 static void ask_wait(struct bn_dev *d)
 {
     d->op.sync(d);
@@ -162,6 +188,8 @@ static void test_late(void **state)
 {
     (void)state;
     late_error(true, ask_launch, "swiglu (F32 [1, 4])");
+    late_error(true, ask_clip, "clip_scale (0.5), or");
+    late_error(true, ask_cast, "cast (BF16 to F32, 70000), or");
     late_error(true, ask_wait, "wait for the device after add (F32 8)");
     /* Launches are waited for: the right one, for certain. */
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
