@@ -457,7 +457,8 @@ static int look(const struct bn_cuda *s, struct bn_err *err)
                                  s->o.ordinal);
     if (major < 8)
         return bn_fail(err, BN_ERR_USAGE, "CUDA device %d on rank %d is of "
-                       "compute capability %d.%d: it takes 8.0 or later",
+                       "compute capability %d.%d: it takes 8.0 or later, or "
+                       "device: cpu",
                        s->o.ordinal, s->o.rank, major, minor);
     e = (cudaError_t)bn_cast_cuda_there();
     if (e == cudaSuccess)

@@ -100,7 +100,8 @@ static void test_errors(void **state)
     assert_null(bn_dev_cuda(&o, &err));
     assert_int_equal(err.code, BN_ERR_USAGE);
     assert_string_equal(err.text, "CUDA device 0 on rank 3 is of compute "
-                                  "capability 7.5: it takes 8.0 or later");
+                                  "capability 7.5: it takes 8.0 or later, "
+                                  "or device: cpu");
     /* One that was not there when this was built, without PTX for it. */
     bn_emu_set_capability(13, 1);
     bn_emu_set_kernels(false);
