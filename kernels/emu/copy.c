@@ -42,6 +42,7 @@ cudaError_t cudaFreeHost(void *p)
 {
     struct pinned **at = &pinned, *a;
 
+    bn_emu_drain_all();
     while (*at != NULL && (*at)->p != (char *)p)
         at = &(*at)->next;
     a = *at;
@@ -136,7 +137,7 @@ static cudaError_t copy_async(struct copy_call c, cudaStream_t stream)
             return cudaErrorStreamCaptureUnsupported;
         bn_emu_counted.waits++;
     }
-    if (bn_emu_keep(stream, do_copy, &c, sizeof(c)))
+    if (!pageable(&c) && bn_emu_keep(stream, do_copy, &c, sizeof(c)))
         return cudaSuccess;
     bn_emu_stream_wait(stream);
     return do_copy(&c);

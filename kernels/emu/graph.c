@@ -46,6 +46,19 @@ void bn_emu_graph_add(struct bn_emu_graph *g, cudaError_t (*fn)(void *arg),
     g->last = &n->next;
 }
 
+void bn_emu_graph_drain(struct bn_emu_graph *g)
+{
+    struct node *n;
+
+    while ((n = g->first) != NULL) {
+        (void)n->fn(n->arg); /* which keeps its error */
+        g->first = n->next;
+        if (g->first == NULL)
+            g->last = &g->first;
+        free(n);
+    }
+}
+
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
     struct node *next;
@@ -77,6 +90,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    bn_emu_drain_all();
     cudaError_t e = cudaGraphDestroy(exec->graph);
 
     free(exec);

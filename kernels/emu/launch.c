@@ -179,6 +179,12 @@ static int run_guarded(const char *kernel, struct bn_emu_dim grid,
     return rc;
 }
 
+int bn_emu_check_launch(const char *kernel, struct bn_emu_dim grid,
+                        struct bn_emu_dim block, size_t shared)
+{
+    return check(kernel, grid, block, shared);
+}
+
 int bn_emu_launch(const char *kernel, struct bn_emu_dim grid,
                   struct bn_emu_dim block, size_t shared,
                   void (*fn)(void *), void *arg)

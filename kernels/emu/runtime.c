@@ -20,17 +20,24 @@ struct bn_emu_stream {
     struct bn_emu_work work; /* number 'put', while done < put */
     bool finishing;          /* it is over, and its results are under way */
     struct place after; /* of another stream, which this one waits for */
+    struct bn_emu_graph *queue; /* what was put off, by this thread */
+    pthread_t owner;
+    uint64_t queued, ran;
+    bool draining;
     struct bn_emu_stream *next;
 };
 struct bn_emu_event {
     struct timespec at;
     struct place place;
     bool captured; /* recorded in a capture: no time of this run */
+    struct bn_emu_stream *stream; /* NULL: not recorded yet */
+    uint64_t queued;              /* on it before */
+    bool asked;
 };
 static cudaError_t last;
 static bool capturing, spoilt;
 static int devices = 1, device_in_use, capability[2] = {8, 0};
-static bool no_kernels;
+static bool no_kernels, lazy;
 struct bn_emu_calls bn_emu_counted;
 /* Streams with their work and events: queried by threads that watch. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -133,6 +140,18 @@ static bool settled(struct bn_emu_stream *s, uint64_t number)
     return true;
 }
 
+/* What was put off comes after the work of others. */
+static void drain(struct bn_emu_stream *s)
+{
+    if (s->ran == s->queued || s->draining
+        || !pthread_equal(s->owner, pthread_self()))
+        return;
+    s->draining = true;
+    bn_emu_graph_drain(s->queue);
+    s->draining = false;
+    s->ran = s->queued;
+}
+
 bool bn_emu_stream_idle(cudaStream_t stream)
 {
     if (stream == NULL)
@@ -141,7 +160,23 @@ bool bn_emu_stream_idle(cudaStream_t stream)
         && !settled(stream->after.stream, stream->after.number))
         return false;
     stream->after.stream = NULL;
-    return settled(stream, stream->put);
+    if (!settled(stream, stream->put))
+        return false;
+    drain(stream);
+    return true;
+}
+
+void bn_emu_drain_all(void)
+{
+    for (struct bn_emu_stream *s = streams; s != NULL; s = s->next)
+        if (s->ran < s->queued && !s->draining)
+            bn_emu_stream_wait(s);
+}
+
+void bn_emu_set_lazy(bool on)
+{
+    bn_emu_drain_all();
+    lazy = on;
 }
 
 void bn_emu_stream_put(cudaStream_t stream, const struct bn_emu_work *work)
@@ -250,18 +285,31 @@ cudaError_t cudaFree(void *p)
 {
     if (bn_emu_forbidden("cudaFree") != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
+    bn_emu_drain_all();
     if (p == NULL || bn_emu_free(p) == 0)
         return cudaSuccess;
     return bn_emu_ret(cudaErrorInvalidValue);
 }
 
+/* Where calls of a stream are kept; NULL: they are made at once. */
+static struct bn_emu_graph *kept(cudaStream_t stream)
+{
+    if (stream == NULL || stream->graph != NULL)
+        return stream != NULL ? stream->graph : NULL;
+    if (!lazy)
+        return NULL;
+    stream->queued++;
+    return stream->queue;
+}
+
 bool bn_emu_keep(cudaStream_t stream, cudaError_t (*fn)(void *arg),
                  const void *arg, size_t size)
 {
-    if (stream == NULL || stream->graph == NULL)
-        return false;
-    bn_emu_graph_add(stream->graph, fn, arg, size, NULL, 0);
-    return true;
+    struct bn_emu_graph *g = kept(stream);
+
+    if (g != NULL)
+        bn_emu_graph_add(g, fn, arg, size, NULL, 0);
+    return g != NULL;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
@@ -270,6 +318,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     *stream = calloc(1, sizeof(**stream));
     if (*stream == NULL)
         return bn_emu_ret(cudaErrorMemoryAllocation);
+    (*stream)->queue = bn_emu_graph_new();
+    (*stream)->owner = pthread_self();
+    lazy |= getenv("BURNISH_EMU_LAZY") != NULL;
     pthread_mutex_lock(&lock);
     (*stream)->next = streams;
     streams = *stream;
@@ -288,8 +339,16 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     if (*at != NULL)
         *at = stream->next;
     pthread_mutex_unlock(&lock);
+    cudaGraphDestroy(stream->queue);
     free(stream);
     return cudaSuccess;
+}
+
+/* Is what was put off before an event not done? */
+static bool behind(const struct bn_emu_event *event)
+{
+    return event->stream != NULL && alive(event->stream)
+           && event->stream->ran < event->queued;
 }
 
 static cudaError_t wait_for(const char *what)
@@ -322,6 +381,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
     (void)flags;
     if (event == NULL)
         return bn_emu_ret(cudaErrorInvalidValue);
+    if (event->stream != stream && behind(event))
+        bn_emu_stream_wait(event->stream);
     if (stream == NULL || event->place.stream == NULL
         || event->place.stream == stream)
         return cudaSuccess;
@@ -358,6 +419,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     pthread_mutex_lock(&lock);
     event->place = here;
     event->captured = stream != NULL && stream->graph != NULL;
+    event->stream = stream;
+    event->queued = stream != NULL ? stream->queued : 0;
+    event->asked = false;
     pthread_mutex_unlock(&lock);
     return timespec_get(&event->at, TIME_UTC) == TIME_UTC
                ? cudaSuccess : bn_emu_ret(cudaErrorInvalidValue);
@@ -385,6 +449,11 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
     if (e != cudaSuccess)
         return e;
+    if (behind(event) && event->asked)
+        (void)bn_emu_stream_idle(event->stream);
+    event->asked = true;
+    if (behind(event))
+        return cudaErrorNotReady;
     pthread_mutex_lock(&lock);
     bool over = passed(&event->place);
     pthread_mutex_unlock(&lock);
@@ -399,6 +468,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
     if (e != cudaSuccess)
         return e;
+    if (behind(event))
+        bn_emu_stream_wait(event->stream);
     while (p.stream != NULL && !settled(p.stream, p.number))
         nap(&t);
     return wait_for("cudaEventSynchronize");
@@ -431,13 +502,17 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     return bn_emu_ret(cudaErrorStreamCaptureInvalidated);
 }
 
+static cudaError_t do_graph(void *arg)
+{
+    return bn_emu_ret(bn_emu_graph_run(*(cudaGraphExec_t *)arg));
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     if (bn_emu_forbidden("cudaGraphLaunch") != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
-    bn_emu_stream_wait(stream);
     bn_emu_counted.launches++;
-    return bn_emu_ret(bn_emu_graph_run(exec));
+    return bn_emu_stream_call(stream, do_graph, &exec, sizeof(exec));
 }
 
 cudaError_t cudaGetLastError(void)
@@ -487,18 +562,21 @@ void bn_emu_runtime_launch(const char *kernel, struct bn_emu_dim grid,
 {
     struct launch_call c = {kernel, grid, block, shared, fn, arg, NULL};
 
-    if (stream == NULL || stream->graph == NULL) {
+    if (stream == NULL || (stream->graph == NULL && !lazy)) {
         bn_emu_stream_wait(stream);
         (void)do_launch(&c);
         return;
     }
-    if (bn_emu_wrong_pointer()) {
-        spoilt = true;
-        bn_emu_ret(cudaErrorIllegalAddress);
+    int rc = bn_emu_check_launch(kernel, grid, block, shared);
+    if (bn_emu_wrong_pointer())
+        rc = cudaErrorIllegalAddress;
+    if (rc != 0) {
+        spoilt |= stream->graph != NULL;
+        bn_emu_ret((cudaError_t)rc);
         return;
     }
     c.arg = NULL;
-    bn_emu_graph_add(stream->graph, do_launch, &c, sizeof(c), arg, size);
+    bn_emu_graph_add(kept(stream), do_launch, &c, sizeof(c), arg, size);
 }
 
 cudaError_t bn_emu_stream_call(cudaStream_t stream,

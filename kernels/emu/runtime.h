@@ -172,6 +172,11 @@ int bn_emu_look_for(void);
  * after that, as on a device, instead of by their own launch (as with
  * CUDA_LAUNCH_BLOCKING=1, which is how it is unless set). */
 void bn_emu_set_late(bool late);
+/* Whether work on streams is put off until it is waited for, an event after it
+ * is asked for a second time, memory is freed, or it needs pageable memory: as
+ * on a device that is far behind the host. Else it is done at once. Set, too,
+ * by BURNISH_EMU_LAZY=1. */
+void bn_emu_set_lazy(bool lazy);
 /* Calls that waited for the device, allocations, and launches of graphs since
  * the start. BURNISH_EMU_ALLOCATIONS names a file that gets a line for each
  * allocation of a program, "device BYTES" or "pinned BYTES". */

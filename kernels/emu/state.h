@@ -10,6 +10,9 @@ void bn_emu_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int bn_emu_run(const char *kernel, struct bn_emu_dim grid,
                struct bn_emu_dim block, size_t shared, void (*fn)(void *),
                void *arg);
+/* 0, or why a device would refuse a launch. */
+int bn_emu_check_launch(const char *kernel, struct bn_emu_dim grid,
+                        struct bn_emu_dim block, size_t shared);
 /* What the static and dynamic arrays of a kernel may have together. */
 size_t bn_emu_shared_limit(const char *kernel);
 /* Was one of the arguments checked since the last launch a host pointer? */

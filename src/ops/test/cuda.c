@@ -288,6 +288,53 @@ static void test_graph(void **state)
     twins_end();
 }
 
+/* A device that is far behind the host: nothing that the host writes again, or
+ * reads, is still on its way. */
+static void test_behind(void **state)
+{
+    enum { N = 5 << 20 }; /* more than all staging memory */
+    float *x = malloc(N * sizeof(*x)), scale[64], box[3];
+    struct bn_err err;
+
+    (void)state;
+    bn_emu_set_lazy(true);
+    twins_begin(NULL);
+    float *far = NULL;
+    assert_int_equal(cudaMalloc((void **)&far, N * sizeof(*x)), 0);
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(i % 65521);
+    gpu->op.from_host(gpu, far, BN_F32, x, BN_F32, N);
+    memset(x, 0, N * sizeof(*x));
+    gpu->op.mail(gpu, 0, far + N - 1, 4);
+    memcpy(box, gpu->op.collect(gpu), 4);
+    assert_true(box[0] == (float)((N - 1) % 65521));
+    gpu->op.to_host(gpu, x, BN_F32, far, BN_F32, N);
+    for (int i = 0; i < N; i++)
+        assert_true(x[i] == (float)(i % 65521));
+    cudaFree(far);
+    free(x);
+
+    struct twin *a = twin(BN_F32, 4 * 64, 1), *b = twin(BN_F32, 4 * 64, 1);
+    (void)twin(BN_F32, 4, 1);  /* rstd */
+    (void)twin(BN_F32, 64, 1); /* what is fed */
+    struct bn_graph *g = gpu->op.graph_create(gpu, 4096, &err);
+    assert_non_null(g);
+    for (int k = 1; k <= 3; k++) {
+        gpu->op.graph_begin(gpu, g, k == 1);
+        for (int i = 0; i < 64; i++)
+            scale[i] = (float)k;
+        enqueue(a, b, scale);
+        gpu->op.graph_end(gpu, g, true);
+        gpu->op.mail(gpu, 16 + 4 * (size_t)k, b->g, 4);
+    }
+    memcpy(box, (const char *)gpu->op.collect(gpu) + 20, sizeof(box));
+    for (int k = 1; k <= 3; k++)
+        assert_true(fabsf(box[k - 1] - box[0] * (float)k) < 1e-6f);
+    gpu->op.graph_destroy(gpu, g);
+    twins_end();
+    bn_emu_set_lazy(false);
+}
+
 /* Nothing but arenas and scratch is on the device. */
 static void test_memory(void **state)
 {
@@ -307,7 +354,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies), cmocka_unit_test(test_fallback),
         cmocka_unit_test(test_errors), cmocka_unit_test(test_late),
-        cmocka_unit_test(test_graph),  cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_graph),  cmocka_unit_test(test_behind),
+        cmocka_unit_test(test_memory),
     };
 
     return BN_TAP_RUN(tests);
