@@ -98,15 +98,15 @@ test_expect_success 'random weights: of the seed' '
     cmp r1/model/model.safetensors r2/model/model.safetensors &&
     $features differ r1 r3
 '
-test_expect_success 'evaluation by steps, at the start, by epoch' '
+test_expect_success 'evaluation by steps, at the start, by epoch, at the end' '
     sed "s/\"completion\": \"/&An /" sft.jsonl >eval.jsonl &&
     ! cmp sft.jsonl eval.jsonl && echo "{\"prompt\": \"a\", \"completion\": \"b\"}" \
         >>eval.jsonl &&
     train e1 --set eval_file=eval.jsonl --set eval_strategy=steps \
         --set eval_steps=3 --set max_steps=8 --set eval_on_start=true &&
-    $features evaluations e1 0 3 6 &&
+    $features evaluations e1 0 3 6 8 &&
     train e2 --set eval_file=eval.jsonl --set eval_strategy=epoch \
-        --set max_steps=14 && $features evaluations e2 6 12
+        --set max_steps=14 && $features evaluations e2 6 12 14
 '
 test_expect_success 'evaluation does not change the run' '
     train e3 --set max_steps=14 &&

@@ -112,6 +112,17 @@ test_expect_success 'SIGKILL in evaluation, too' '
         --set per_device_eval_batch_size=1 run.yaml &&
     $resume same long evalk
 '
+test_expect_success 'a signal in the evaluation at the end, the only one' '
+    set -- --set eval_file=eval-long.jsonl --set eval_steps=9 \
+        --set max_steps=2 --set per_device_eval_batch_size=1 &&
+    whole run.yaml last "$@" &&
+    for n in 1 2; do
+        test_expect_code 75 $resume stop TERM phase:eval end \
+            --set output_dir=end "$@" run.yaml || return 1
+    done &&
+    burnish-train --set output_dir=end "$@" run.yaml &&
+    $resume same last end
+'
 test_expect_success 'SIGKILL while a checkpoint or the model is written' '
     for what in tmp.checkpoint-3 tmp.checkpoint-12/state\* tmp.checkpoint-21 \
         tmp.checkpoint-30/manifest\* tmp.model\*; do

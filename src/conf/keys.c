@@ -225,7 +225,7 @@ static const struct bn_conf_key keys[] = {
 
     /* eval */
     {CHOICE(eval, eval_strategy, "no", "steps", "epoch"), .dflt = "no",
-     .help = "when to evaluate"},
+     .help = "when to evaluate; other than no: after the last step, too"},
     {INT(eval, eval_steps), .from = "logging_steps", .min = 1, .max = MANY,
      .unit = "steps",
      .help = "evaluate every so many steps"},

@@ -57,6 +57,22 @@ static bool due(const struct loop *l, enum bn_run_strategy when,
     return when == BN_RUN_STRATEGY_EPOCH && step % per_epoch == 0;
 }
 
+/* Evaluation has one time more: the model that the run ends with is evaluated,
+ * too, as transformers' Trainer does. */
+static bool eval_due(const struct loop *l, long step)
+{
+    enum bn_run_strategy when = l->run->eval.eval_strategy;
+
+    return due(l, when, l->run->eval.eval_steps, step)
+           || (when != BN_RUN_STRATEGY_NO && step == l->t->total_steps);
+}
+
+/* Due and not done: a signal came before or during it. */
+static bool eval_owed(const struct loop *l, long step)
+{
+    return eval_due(l, step) && l->state.eval_step != step;
+}
+
 static int log_window(struct loop *l, long step, struct bn_err *err)
 {
     if (l->state.window.steps == 0 || !leads(l))
@@ -235,8 +251,7 @@ static int after_step(struct loop *l, long step, struct bn_err *err)
     if ((step % run->log.logging_steps == 0 || last)
         && log_window(l, step, err) < 0)
         return -1;
-    if (due(l, run->eval.eval_strategy, run->eval.eval_steps, step)
-        && evaluate(l, step, err) < 0)
+    if (eval_due(l, step) && evaluate(l, step, err) < 0)
         return -1;
     if (due(l, run->save.save_strategy, run->save.save_steps, step)
         && save(l, step, err) < 0)
@@ -319,6 +334,8 @@ static int steps(struct loop *l, struct bn_err *err)
                     "stopping early", step + 1,
                     l->run->eval.metric_for_best_model, l->state.bad_evals);
     }
+    if (l->word.stop != 0 && eval_owed(l, l->state.step))
+        return stop(l, l->state.step, err);
     return 0;
 }
 
@@ -392,9 +409,7 @@ static int train(struct loop *l, struct bn_err *err)
     /* The only record there can be of step 0 is that of its evaluation. */
     bool owed = done == 0 ? l->run->eval.eval_on_start
                                 && l->state.records == 0
-                          : due(l, l->run->eval.eval_strategy,
-                                l->run->eval.eval_steps, done)
-                                && l->state.eval_step != done;
+                          : eval_owed(l, done);
     /* After a signal in evaluation it is made up for. */
     if (owed && evaluate(l, done, err) < 0)
         return -1;
