@@ -83,7 +83,8 @@ PEERS += t/peers/tokenizers.sh t/peers/trl.sh t/peers/peft.sh \
 	t/peers/tensorboard.sh
 EXTRA_DIST += $(PEERS) t/peers/venv.sh t/peers/compare_ids.py \
 	t/peers/curves.py t/peers/lora.py t/peers/masks.py \
-	t/peers/models.py t/peers/orpo_steps.py t/peers/scores.py
+	t/peers/models.py t/peers/orpo_steps.py t/peers/runs.py \
+	t/peers/scores.py
 .PHONY: check-peers
 check-peers: all
 	@$(AM_TESTS_ENVIRONMENT) rc=0; for t in $(PEERS); do \
