@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -65,6 +66,27 @@ static const struct {
     {"local_rank", "leave it out; ranks come from PMIx"},
     {"master_port", "leave it out; no port is needed"},
     {"logging_dir", "leave it out; it is output_dir"},
+    {"train_sampling_strategy", "write 'shuffle: false' for sequential"},
+    {"shuffle_dataset", "write 'shuffle'"},
+    {"dataset_text_field", "write 'columns' with text: NAME"},
+    {"eos_token", "leave it out; it is the tokenizer's"},
+    {"pad_token", "leave it out; nothing is ever padded"},
+    {"padding_value", "leave it out; nothing is ever padded"},
+    {"eval_packing", "leave it out; nothing is ever padded"},
+    {"dataloader_drop_last", "leave it out; no row is ever dropped"},
+    {"remove_unused_columns", "leave it out; they are not read"},
+    {"disable_dropout", "leave it out; there is none but lora_dropout"},
+    {"lr_scheduler_kwargs",
+     "write 'min_lr_ratio', 'lr_decay_steps' and 'lr_decay_type'"},
+    {"use_liger_kernel", "leave it out; logits are never held whole"},
+    {"eval_accumulation_steps", "leave it out; no logits are kept"},
+    {"activation_offloading", "write 'activation_recompute'"},
+    {"gradient_checkpointing_kwargs", "write 'activation_recompute'"},
+    {"save_safetensors", "leave it out; weights are always safetensors"},
+    {"use_cpu", "write 'device: cpu'"},
+    {"no_cuda", "write 'device: cpu'"},
+    {"average_tokens_across_devices", "write 'loss_reduction'"},
+    {"chat_template_path", "write 'chat_template'"},
     {"trust_remote_code", "leave it out; no code is ever loaded"},
 };
 
@@ -73,5 +95,17 @@ const char *bn_conf_foreign(const char *name)
     for (size_t i = 0; i < BN_COUNT(words); i++)
         if (strcmp(words[i].name, name) == 0)
             return words[i].advice;
+    return NULL;
+}
+
+const char *bn_conf_foreign_value(const char *name, const char *text)
+{
+    double share = strtod(text, NULL);
+
+    if (strcmp(name, "warmup_steps") == 0 && share > 0 && share < 1)
+        return "a share of all steps is 'warmup_ratio'";
+    if (strcmp(name, "lr_scheduler_type") == 0
+        && strcmp(text, "cosine_with_min_lr") == 0)
+        return "write 'cosine' and 'min_lr_ratio'";
     return NULL;
 }

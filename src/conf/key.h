@@ -64,5 +64,7 @@ void bn_run_rules(const struct bn_run *run, struct bn_problems *p);
 
 /* If 'name' is a word of another tool, what to write here; else NULL. */
 const char *bn_conf_foreign(const char *name);
+/* Likewise of 'text' as the value of key 'name'. */
+const char *bn_conf_foreign_value(const char *name, const char *text);
 
 #endif

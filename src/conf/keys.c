@@ -217,8 +217,8 @@ static const struct bn_conf_key keys[] = {
     {CHOICE(loss, loss_reduction, "exact", "trl"), .dflt = "exact",
      .flags = TRAJ,
      .help = "exact: sums over the global batch divided by its counts, the"
-             " same at any accumulation and layout; trl: the mean of each"
-             " micro-batch's mean"},
+             " same at any accumulation and layout, as TRL's SFT; trl: the mean"
+             " of each micro-batch's mean, as TRL's ORPO. Evaluation is exact"},
     {NUM(loss, label_smoothing_factor), .dflt = "0", .max = 1,
      .flags = TRAJ | BELOW | SFT,
      .help = "share of the target spread evenly over the vocabulary"},

@@ -74,6 +74,9 @@ static int wrong(const struct bn_conf_key *k, const struct bn_yaml *y,
                  struct bn_problems *p)
 {
     struct bn_str takes = {0};
+    const char *advice = y->kind == BN_YAML_SCALAR
+                             ? bn_conf_foreign_value(k->name, y->text)
+                             : NULL;
 
     bn_conf_takes(k, &takes);
     if (k->type == BN_CONF_INT && k->max >= BN_CONF_INT_MAX && is_huge(y))
@@ -88,8 +91,9 @@ static int wrong(const struct bn_conf_key *k, const struct bn_yaml *y,
         bn_problem_add(p, y->at, "%s: expected %s, got the string \"%s\"",
                        k->name, takes.s, y->text);
     else
-        bn_problem_add(p, y->at, "%s: expected %s, got %s", k->name, takes.s,
-                       y->text);
+        bn_problem_add(p, y->at, "%s: expected %s, got %s%s%s", k->name,
+                       takes.s, y->text, advice != NULL ? "; " : "",
+                       advice != NULL ? advice : "");
     bn_str_release(&takes);
     return -1;
 }

@@ -80,6 +80,16 @@ static void one_problem_each(void **state)
         {"wibble_wobble_x: 1", "r:5:1: unknown key 'wibble_wobble_x'"},
         {"packing: true", "r:5:1: unknown key 'packing'; leave it out;"
                           " nothing is ever padded"},
+        {"eval_accumulation_steps: 2", "r:5:1: unknown key"
+                                       " 'eval_accumulation_steps'; leave it"
+                                       " out; no logits are kept"},
+        {"warmup_steps: 0.1", "r:5:15: warmup_steps: expected an integer of at"
+                              " least 0, got 0.1; a share of all steps is"
+                              " 'warmup_ratio'"},
+        {"lr_scheduler_type: cosine_with_min_lr",
+         "r:5:20: lr_scheduler_type: expected one of linear, cosine, constant,"
+         " constant_with_warmup, warmup_stable_decay, got cosine_with_min_lr;"
+         " write 'cosine' and 'min_lr_ratio'"},
         {"seed: 1\nseed: 2", "r:6:1: duplicate key 'seed'; it was set in line"
                              " 5"},
         {"seed: !!int 1", "r:5:7: tags (!) are not supported"},
