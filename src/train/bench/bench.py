@@ -54,8 +54,18 @@ def note(text):
     print(f"# {text}", flush=True)
 
 
+FIGURES = [f"sft-{n}-{t}" for n in ("28m", "135m") for t in ("fp32", "bf16")]
+FIGURES += ["second-core", "orpo"]
+
+
 def wanted(name):
     return not ONLY or any(name.startswith(o) for o in ONLY)
+
+
+def check_names():
+    for o in ONLY:
+        if not any(name.startswith(o) for name in FIGURES):
+            sys.exit(f"no figures begin with '{o}': {', '.join(FIGURES)}")
 
 
 def report(name, ratio, target, ours, peer, unit):
@@ -343,6 +353,7 @@ def preference(folder):
 
 
 def main():
+    check_names()
     tmp = tempfile.mkdtemp(prefix="bench-step.")
     try:
         models = {}
