@@ -97,8 +97,8 @@ size_t bn_emu_shared_limit(const char *kernel)
     return asked(kernel) > 0 ? shared_most : SHARED_PLAIN;
 }
 
-static int check(const char *kernel, struct bn_emu_dim g, struct bn_emu_dim b,
-                 size_t shared)
+int bn_emu_check_launch(const char *kernel, struct bn_emu_dim g,
+                        struct bn_emu_dim b, size_t shared)
 {
     uint64_t n = (uint64_t)b.x * b.y * b.z;
 
@@ -179,17 +179,11 @@ static int run_guarded(const char *kernel, struct bn_emu_dim grid,
     return rc;
 }
 
-int bn_emu_check_launch(const char *kernel, struct bn_emu_dim grid,
-                        struct bn_emu_dim block, size_t shared)
-{
-    return check(kernel, grid, block, shared);
-}
-
 int bn_emu_launch(const char *kernel, struct bn_emu_dim grid,
                   struct bn_emu_dim block, size_t shared,
                   void (*fn)(void *), void *arg)
 {
-    int rc = check(kernel, grid, block, shared);
+    int rc = bn_emu_check_launch(kernel, grid, block, shared);
 
     if (bn_emu_wrong_pointer() && rc == 0)
         rc = ILLEGAL_ADDRESS;
