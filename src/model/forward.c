@@ -144,6 +144,13 @@ static void made(struct bn_model *m, int l)
         m->made.f(m->made.arg, m->params.part.first_layer + l);
 }
 
+static void layer_done(struct bn_model *m, int l)
+{
+    if (m->shard != NULL)
+        bn_shard_layer_done(m, l);
+    made(m, l);
+}
+
 void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
 {
     const struct bn_ops *op = &m->dev->op;
@@ -161,9 +168,7 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
     made(m, m->nlayers);
     for (int l = m->nlayers - 1; l >= 0; l--) {
         bn_layer_backward(m, a, l);
-        if (m->shard != NULL)
-            bn_shard_layer_done(m, l);
-        made(m, l);
+        layer_done(m, l);
     }
     if (m->params.part.has_embed && m->g_embed != NULL)
         op->embed_grad(m->dev, m->t, m->g_embed,
@@ -174,9 +179,6 @@ void bn_model_backward(struct bn_model *m, struct bn_acts *a, void *d_y)
 void bn_model_backward_none(struct bn_model *m)
 {
     made(m, m->nlayers);
-    for (int l = m->nlayers - 1; l >= 0; l--) {
-        if (m->shard != NULL)
-            bn_shard_layer_done(m, l);
-        made(m, l);
-    }
+    for (int l = m->nlayers - 1; l >= 0; l--)
+        layer_done(m, l);
 }
