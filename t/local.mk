@@ -82,7 +82,7 @@ BAD_TABLES = t/bad/run-file.table t/bad/model.table t/bad/tokenizer.table \
 PEERS += t/peers/tokenizers.sh t/peers/trl.sh t/peers/peft.sh \
 	t/peers/tensorboard.sh
 EXTRA_DIST += $(PEERS) t/peers/venv.sh t/peers/compare_ids.py \
-	t/peers/curves.py t/peers/lora.py t/peers/masks.py \
+	t/peers/curves.py t/peers/letters.py t/peers/lora.py t/peers/masks.py \
 	t/peers/models.py t/peers/orpo_steps.py t/peers/runs.py \
 	t/peers/scores.py
 .PHONY: check-peers

@@ -82,15 +82,19 @@ def yaml(keys):
     return "".join(f"{k}: {v}\n" for k, v in keys.items())
 
 
+def write_tokenizer(path):
+    write(path + "/tokenizer.json", json.dumps(tokenizer()))
+    write(path + "/tokenizer_config.json",
+          json.dumps({"bos_token": "<s>", "eos_token": "</s>",
+                      "tokenizer_class": "PreTrainedTokenizerFast"}))
+
+
 def model(path, variant="llama-untied"):
     os.makedirs(path)
     for name in ("config.json", "model.safetensors"):
         shutil.copyfile(os.path.join(SRC, variant, name),
                         os.path.join(path, name))
-    write(path + "/tokenizer.json", json.dumps(tokenizer()))
-    write(path + "/tokenizer_config.json",
-          json.dumps({"bos_token": "<s>", "eos_token": "</s>",
-                      "tokenizer_class": "PreTrainedTokenizerFast"}))
+    write_tokenizer(path)
 
 
 def world(path, variant="llama-untied"):

@@ -17,17 +17,17 @@ import subprocess
 import sys
 
 import torch
-from tokenizers import Tokenizer, models
 from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig,
                           Qwen2Config, Qwen3Config)
 from transformers import logging as hf_logging
+
+from letters import LETTERS, save_tokenizer
 
 BUILD, WORK = sys.argv[1:3]
 COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 24
 SEED = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 LOGP, LOSS, NORM, MOVED = 2e-4, 2e-5, 2e-3, 1e-3
 STEPS, BATCH, RATE, EPS = 5, 3, 2e-3, 1e-4
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CLOSE = 1e-3  # two logits that may come out in either order
 
 hf_logging.set_verbosity_error()
@@ -97,18 +97,6 @@ def fill(model, gen):
                 p.copy_(0.3 * x)
             else:
                 p.copy_(1.2 * x / p.shape[1] ** 0.5)
-
-
-def tokenizer(folder):
-    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
-    for c in LETTERS:
-        vocab[c] = len(vocab)
-    t = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token="<unk>"))
-    t.add_special_tokens(["<unk>", "<s>", "</s>"])
-    t.save(folder + "/tokenizer.json")
-    with open(folder + "/tokenizer_config.json", "w", encoding="utf-8") as f:
-        json.dump({"bos_token": "<s>", "eos_token": "</s>",
-                   "tokenizer_class": "PreTrainedTokenizerFast"}, f)
 
 
 def lines(path, rows):
@@ -234,7 +222,7 @@ def one(seed):
     fill(model, gen)
     model.save_pretrained(folder + "/hf", max_shard_size=r.choice(
         ["20KB", "1GB"]))
-    tokenizer(folder + "/hf")
+    save_tokenizer(folder + "/hf")
     ids = [torch.randint(conf.vocab_size, (n,), generator=gen).tolist()
            for n in (2, 4, 33, 236, r.randint(2, 100))]
     what = f"{conf.model_type} {conf.rope_parameters['rope_type']}"

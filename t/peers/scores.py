@@ -17,9 +17,10 @@ import subprocess
 import sys
 
 import torch
-from tokenizers import Tokenizer, models
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers import logging as hf_logging
+
+from letters import save_tokenizer
 
 BUILD, INPUTS, VARIANTS, WORK = sys.argv[1:5]
 STORIES = INPUTS + "/models/stories260K-hf"
@@ -80,25 +81,12 @@ def worst(lines, wanted):
     return off
 
 
-def small_tokenizer(folder):
-    """A tokenizer of few ids: the variants come without."""
-    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
-    for c in "abcdefghijklmnopqrstuvwxyz":
-        vocab[c] = len(vocab)
-    t = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token="<unk>"))
-    t.add_special_tokens(["<unk>", "<s>", "</s>"])
-    t.save(folder + "/tokenizer.json")
-    with open(folder + "/tokenizer_config.json", "w", encoding="utf-8") as f:
-        json.dump({"bos_token": "<s>", "eos_token": "</s>",
-                   "tokenizer_class": "PreTrainedTokenizerFast"}, f)
-
-
 def variants():
     gen = torch.Generator().manual_seed(1)
     for name in sorted(os.listdir(VARIANTS)):
         folder = f"{WORK}/{name}"
         shutil.copytree(f"{VARIANTS}/{name}", folder)
-        small_tokenizer(folder)
+        save_tokenizer(folder)
         with open(folder + "/reference.json", encoding="utf-8") as f:
             seqs = json.load(f)["sequences"]
         for n in (100, 400):  # beyond windows and original lengths

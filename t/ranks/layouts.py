@@ -213,10 +213,7 @@ def check(folder, r):
 def one(work, seed):
     folder = f"{work}/layout-{seed}"
     os.makedirs(folder + "/m")
-    tiny.write(folder + "/m/tokenizer.json", json.dumps(tiny.tokenizer()))
-    tiny.write(folder + "/m/tokenizer_config.json", json.dumps(
-        {"bos_token": "<s>", "eos_token": "</s>",
-         "tokenizer_class": "PreTrainedTokenizerFast"}))
+    tiny.write_tokenizer(folder + "/m")
     try:
         print(f"seed {seed}: {check(folder, random.Random(seed))}", flush=True)
     except AssertionError as e:

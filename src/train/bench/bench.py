@@ -54,8 +54,11 @@ def note(text):
     print(f"# {text}", flush=True)
 
 
-FIGURES = [f"sft-{n}-{t}" for n in ("28m", "135m") for t in ("fp32", "bf16")]
-FIGURES += ["second-core", "orpo"]
+SFT = {f"sft-{name}-{short}": (name, dtype, target)
+       for name in ("28m", "135m")
+       for short, dtype, target in (("fp32", "float32", 1.5),
+                                    ("bf16", "bfloat16", 1.6))}
+FIGURES = [*SFT, "second-core", "orpo"]
 
 
 def wanted(name):
@@ -363,11 +366,9 @@ def main():
                 models[name] = make_model(name, f"{tmp}/{name}")
             return models[name]
 
-        for name in ("28m", "135m"):
-            for dtype, target in (("float32", 1.5), ("bfloat16", 1.6)):
-                short = "fp32" if dtype == "float32" else "bf16"
-                if wanted(f"sft-{name}-{short}"):
-                    against_torch(name, model(name), dtype, target)
+        for figure, (name, dtype, target) in SFT.items():
+            if wanted(figure):
+                against_torch(name, model(name), dtype, target)
         for dtype in CLOSE:
             if CPUS > 1 and wanted("second-core"):
                 second_core(model("28m"), dtype)
